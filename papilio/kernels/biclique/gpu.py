@@ -68,8 +68,8 @@ _BLOCK_LEFTS = (3, 4)
 _SHARE_S = 1e-5
 """Predicted time of a CPU thread that justifies a warp, in seconds."""
 
-_SPARE_WORDS, _BLOCK_WARPS = 64, 4
-"""Words for rounding up, besides lists and matrices; warps of a block, at most (biclique_blocks.cu)."""
+_SPARE_WORDS = 64
+"""Words for rounding up, besides lists and matrices."""
 
 _MAX_SIDE = (1 << SIDE_BITS) - 2
 """Maximum candidates and shared columns of the kernels: with the root and its child, they fit a side of a key, as do
@@ -227,10 +227,8 @@ class BicliqueGpu(TreeEngine):
             classes: tuple[TreeClass, ...] = ()
             if index.n_pairs:
                 search = self._choose_search(algorithm, index, vertices)
-                need = _NEEDS[search.stem](index)
-                if search.by_blocks:  # the warps of a block share its memory
-                    need = -(-need // (search.tuning.threads // 32))
-                classes, shortage = self._make_ready(search, need)
+                together = _matrix_words(index) if search.by_blocks else None
+                classes, shortage = self._make_ready(search, _NEEDS[search.stem](index), together)
                 decisions = (*decisions, *shortage)
         return PreparedBicliqueGpu(motif, index, algorithm, vertices, classes, max_common, decisions, settled)
 
@@ -444,15 +442,21 @@ def _estimate_need(index: BicliqueDeviceIndex) -> NDArray[np.int64]:
     list per level, and the slices of one. Pivots have the columns of one list, and frames of two sets of rows and two
     of columns for each of min(n, c).
     """
-    later, degree, common = index.item_later, index.item_degree, index.item_common
+    later, common = index.item_later, index.item_common
     row_words, column_words = (common + 31) // 32, (later + 31) // 32
     levels = np.clip(index.sizes.max_left - 3, 1, later)
     lists = levels * (later * row_words + 4) + SUBSET_FRAME_WORDS * levels
     frames = (np.minimum(later, common) + 1) * (2 * (row_words + column_words) + PIVOT_FRAME_WORDS)
     pivots = common * column_words + frames + 2 * (row_words + column_words)
     below = np.maximum(pivots, _slice_words(index))
-    need: NDArray[np.int64] = later * ((degree + 31) // 32) + degree + later + lists + below + 128
+    need: NDArray[np.int64] = _matrix_words(index) + later + lists + below + 128
     return need
+
+
+def _matrix_words(index: BicliqueDeviceIndex) -> NDArray[np.int64]:
+    """Return the words of the matrix of each work item, and of what fills it."""
+    words: NDArray[np.int64] = index.item_later * ((index.item_degree + 31) // 32) + index.item_degree
+    return words
 
 
 def _slice_words(index: BicliqueDeviceIndex) -> NDArray[np.int64]:
@@ -463,18 +467,16 @@ def _slice_words(index: BicliqueDeviceIndex) -> NDArray[np.int64]:
 
 
 def _estimate_blocks_need(index: BicliqueDeviceIndex) -> NDArray[np.int64]:
-    """Return the words that a block needs for each work item: its matrix, and the further memory of its warps.
+    """Return the words that a warp needs for each work item, besides the matrix that its block shares.
 
-    The latter holds the words that fill the matrix, and, for four left vertices, the candidates of a strip of children
-    and, for one child, their numbers and rows, or slices.
+    For four left vertices these are the candidates of a strip of children and, for one child, their numbers and rows,
+    or slices.
     """
     later, degree, common = index.item_later, index.item_degree, index.item_common
-    matrix = later * ((degree + 31) // 32) + degree
-    own = np.full(later.size, _SPARE_WORDS)
+    need = np.full(later.size, _SPARE_WORDS)
     if index.sizes.max_left > 3:
         row_words = np.maximum((common + 31) // 32, np.minimum((degree + 31) // 32, KEPT_WORDS))
-        own += 2 * later + np.maximum(later * row_words, _slice_words(index))
-    need: NDArray[np.int64] = matrix + _BLOCK_WARPS * own
+        need += 2 * later + np.maximum(later * row_words, _slice_words(index))
     return need
 
 
@@ -500,4 +502,4 @@ _NEEDS = {
     "biclique_blocks": _estimate_blocks_need,
     "biclique_vertices": _estimate_vertex_need,
 }
-"""Words that a warp, or a block, needs for each work item, by the source of its kernel."""
+"""Words that a warp needs for each work item, by the source of its kernel."""

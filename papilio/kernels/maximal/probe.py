@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.kernels.biclique.gpu_index import BicliqueDeviceIndex
-from papilio.kernels.device.arrays import turn_rows
 from papilio.kernels.device.protocol import Device
 from papilio.kernels.engine import EngineName
 from papilio.kernels.maximal.gpu_roots import MaximalRoots, root_arguments
@@ -40,7 +39,7 @@ def probe_on_device(
     items: NDArray[np.int64],
     seeds: NDArray[np.uint64],
 ) -> Found:
-    """Walk probes of work items. Rebuilds the rows of the right layer, by one sort of the edges."""
+    """Walk probes of work items."""
     arrays, sizes = index.arrays, index.sizes
     found = device.xp.zeros((items.size, FIELDS), dtype=np.float64)
     if not items.size or not index.n_pairs:
@@ -56,7 +55,7 @@ def probe_on_device(
         (common, common, matrix + 4, matrix, n_rows, 2 * n_rows, words),
         (
             *root_arguments(index, roots), arrays["hop_common"],
-            *turn_rows(device, arrays["indptr"], arrays["columns"], index.n_right),
+            roots.right_indptr, roots.right_rows,
             *(device.to_device(each) for each in given),
         ),
         (sizes.min_left, sizes.max_left, sizes.min_right, sizes.max_right, found),

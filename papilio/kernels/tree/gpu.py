@@ -83,17 +83,20 @@ class TreeEngine(Engine):
         """Count the items [start, stop), possibly none, or only the first of them if cut. See :meth:`run`."""
 
     def _make_ready(
-        self, search: TreeSearch, need_words: NDArray[np.int64]
+        self,
+        search: TreeSearch,
+        need_words: NDArray[np.int64],
+        block_words: NDArray[np.int64] | None = None,
     ) -> tuple[tuple[TreeClass, ...], tuple[Choice, ...]]:
         """Compile the kernel. Return the classes of the items and the effects of a memory shortage.
 
-        Compiling here keeps leases from waiting for the compiler.
+        Compiling here keeps leases from waiting for the compiler. The needs are as for :func:`make_classes`.
         """
-        classes = make_classes(need_words, search.tuning)
+        classes = make_classes(need_words, search.tuning, block_words)
         if classes:
             search.kernel_on(self.device)
         return classes, explain_layout(
-            self.device, search.tuning, classes, search.fixed_words, search.blocks_per_sm, search.by_blocks
+            self.device, search.tuning, classes, search.fixed_words, search.blocks_per_sm
         )
 
     def _launch(
@@ -330,9 +333,7 @@ class TreeLauncher:
         self._pieces = pieces
         within = [one.between(*pieces.span) for one in classes]
         within = [one for one in within if one.items.size]
-        layout = lay_out(
-            device, search.tuning, within, search.fixed_words, search.blocks_per_sm, search.by_blocks
-        )
+        layout = lay_out(device, search.tuning, within, search.fixed_words, search.blocks_per_sm)
         self.classes, self.layout = join_classes(within, layout)
         self._memory: dict[int, _Memory] = {}
         self.block_words = device.xp.zeros(max(self.layout.blocks, default=1), dtype=np.uint64)
@@ -464,7 +465,8 @@ class TreeLauncher:
             (32 * layout.n_warps,),
             (
                 *first, items, np.int32(items.size), self._limit, launched.skipped, np.int32(tuning.near_words),
-                memory.slab, np.int64(one.far_words), launched.state, memory.ends, memory.tickets, memory.slots,
+                memory.slab, np.int64(one.far_words(layout.n_warps)), launched.state, memory.ends, memory.tickets,
+                memory.slots,
                 np.uint32(layout.n_slots), np.int32(tuning.slot_words), np.int32(tuning.check_steps),
                 self.block_words, *last, *taken,
             ),
@@ -473,10 +475,10 @@ class TreeLauncher:
 
     def _make_memory(self) -> _Memory:
         xp, n_slots = self.device.xp, self.layout.n_slots
-        far_words = (one.far_words for one in self.classes)
+        n_warps = self.layout.n_warps
         words = max(
-            blocks * self.layout.n_warps * each
-            for blocks, each in zip(self.layout.blocks, far_words, strict=True)
+            blocks * n_warps * one.far_words(n_warps)
+            for blocks, one in zip(self.layout.blocks, self.classes, strict=True)
         )
         return _Memory(
             slab=xp.empty(max(4, words), dtype=np.uint32),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,29 +30,42 @@ class TreeClass:
 
     # Maximum words that a warp holds at once for each item; host.
     need_words: NDArray[np.int64]
+    # Words that the warps of a block hold together for each item; host. None if each warp has items of its own.
+    block_words: NDArray[np.int64] | None
     # Work items, ascending; host.
     items: NDArray[np.int32]
 
-    @property
-    def far_words(self) -> int:
-        """Words of device memory per warp, a multiple of 4; 0 without items."""
-        return -(-int(self.need_words.max(initial=0)) // 4) * 4
+    def needs(self, n_warps: int) -> NDArray[np.int64]:
+        """Return the words of device memory per warp of a block for each item."""
+        if self.block_words is None:
+            return self.need_words
+        return self.need_words + -(-self.block_words // n_warps)
+
+    def far_words(self, n_warps: int) -> int:
+        """Return the words that suffice for all items, a multiple of 4; 0 without items."""
+        return -(-int(self.needs(n_warps).max(initial=0)) // 4) * 4
+
+    def take(self, at: slice | NDArray[Any]) -> TreeClass:
+        """Return the items at some places of this class."""
+        together = None if self.block_words is None else self.block_words[at]
+        return TreeClass(self.need_words[at], together, self.items[at])
 
     def between(self, first: int, last: int) -> TreeClass:
         """Return the part of this class within the work items ``[first, last)``."""
-        begin, end = np.searchsorted(self.items, (first, last))
-        return TreeClass(self.need_words[begin:end], self.items[begin:end])
+        return self.take(slice(*np.searchsorted(self.items, (first, last)).tolist()))
 
 
-def make_classes(need_words: NDArray[np.int64], tuning: TreeTuning) -> tuple[TreeClass, ...]:
-    """Class work items by the words that a warp needs, so that large ones do not limit the others."""
-    number = np.searchsorted(np.asarray(tuning.far_words), need_words)
-    made = []
-    for at in range(len(tuning.far_words) + 1):
-        items = np.flatnonzero(number == at).astype(np.int32)
-        if items.size:
-            made.append(TreeClass(need_words[items], items))
-    return tuple(made)
+def make_classes(
+    need_words: NDArray[np.int64], tuning: TreeTuning, block_words: NDArray[np.int64] | None = None
+) -> tuple[TreeClass, ...]:
+    """Class work items by the words that a warp needs, so that large ones do not limit the others.
+
+    ``block_words`` are those that the warps of a block need together, if they share an item.
+    """
+    whole = TreeClass(need_words, block_words, np.arange(need_words.size, dtype=np.int32))
+    number = np.searchsorted(np.asarray(tuning.far_words), whole.needs(tuning.threads // 32))
+    made = (whole.take(np.flatnonzero(number == at)) for at in range(len(tuning.far_words) + 1))
+    return tuple(one for one in made if one.items.size)
 
 
 def add_aligned(parts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
@@ -74,27 +88,22 @@ class TreeLayout:
 
 
 def lay_out(
-    device: Device,
-    tuning: TreeTuning,
-    classes: Sequence[TreeClass],
-    fixed_words: int,
-    blocks_per_sm: int,
-    by_blocks: bool = False,
+    device: Device, tuning: TreeTuning, classes: Sequence[TreeClass], fixed_words: int, blocks_per_sm: int
 ) -> TreeLayout:
     """Divide the free memory of a device among the launches of a run, whose items are in ``classes``.
 
     Each warp has ``fixed_words`` of shared memory besides ``tuning.near_words``; a multiprocessor has registers for
-    ``blocks_per_sm`` blocks. With ``by_blocks`` an item takes the memory of all warps of a block.
+    ``blocks_per_sm`` blocks.
     """
     free_bytes = device.free_bytes()
-    n_streams, n_warps = _choose_warps(tuning, classes, free_bytes, by_blocks)
+    n_streams, n_warps = _choose_warps(tuning, classes, free_bytes)
     shared_bytes = n_warps * 4 * (fixed_words + tuning.near_words)
     per_sm = (device.max_shared_bytes + _RESERVED_BYTES) // (shared_bytes + _RESERVED_BYTES)
     by_registers = blocks_per_sm * (tuning.threads // 32) // n_warps
     resident = max(1, min(per_sm, by_registers)) * device.sm_count
     room_bytes = _slab_room(tuning, free_bytes, n_streams)
     blocks = tuple(
-        min(resident, max(1, room_bytes // max(1, 4 * one.far_words * n_warps))) for one in classes
+        min(resident, max(1, room_bytes // max(1, 4 * one.far_words(n_warps) * n_warps))) for one in classes
     )
     return TreeLayout(
         n_streams, n_warps, _choose_slots(tuning, free_bytes, n_streams), shared_bytes, resident, blocks
@@ -111,35 +120,32 @@ def join_classes(
     n = layout.blocks.count(layout.resident)
     if n < 2:
         return tuple(classes), layout
-    items = np.concatenate([one.items for one in classes[:n]])
-    need_words = np.concatenate([one.need_words for one in classes[:n]])
-    order = np.argsort(items, kind="stable")  # merges ascending runs
-    joined = TreeClass(need_words[order], items[order])
+    first = classes[:n]
+    need_words, items = (
+        np.concatenate([getattr(one, name) for one in first]) for name in ("need_words", "items")
+    )
+    together = [one.block_words for one in first if one.block_words is not None]
+    joined = TreeClass(need_words, np.concatenate(together) if together else None, items)
+    joined = joined.take(np.argsort(items, kind="stable"))  # merges ascending runs
     return (joined, *classes[n:]), replace(layout, blocks=layout.blocks[n - 1 :])
 
 
 def explain_layout(
-    device: Device,
-    tuning: TreeTuning,
-    classes: Sequence[TreeClass],
-    fixed_words: int,
-    blocks_per_sm: int,
-    by_blocks: bool = False,
+    device: Device, tuning: TreeTuning, classes: Sequence[TreeClass], fixed_words: int, blocks_per_sm: int
 ) -> tuple[Choice, ...]:
     """Return the effects of a shortage of device memory on launches, with reasons. Empty without shortage.
 
     Parameters are as for :func:`lay_out`.
     """
     free_bytes = device.free_bytes()
-    team, word_bytes = ("block", 4 * (tuning.threads // 32)) if by_blocks else ("warp", 4)
     try:
-        made = lay_out(device, tuning, classes, fixed_words, blocks_per_sm, by_blocks)
+        made = lay_out(device, tuning, classes, fixed_words, blocks_per_sm)
     except LeaseTooLargeError as error:
         room_bytes = _slab_room(tuning, free_bytes, 1)
-        n = sum(int(np.count_nonzero(word_bytes * one.need_words > room_bytes)) for one in classes)
+        n = sum(int(np.count_nonzero(4 * one.needs(1) > room_bytes)) for one in classes)
         return ((f"{n} work items do not fit on the device", str(error)),)
-    far_bytes = word_bytes * max((one.far_words for one in classes), default=0)
-    reason = f"a {team} needs up to {far_bytes} bytes of device memory; {free_bytes} bytes are free"
+    far_bytes = 4 * max((one.far_words(made.n_warps) for one in classes), default=0)
+    reason = f"a warp needs up to {far_bytes} bytes of device memory; {free_bytes} bytes are free"
     said: list[Choice] = []
     if made.n_streams < N_STREAMS:
         said.append(("launches follow each other in one stream", reason))
@@ -166,18 +172,15 @@ def _slab_room(tuning: TreeTuning, free_bytes: int, n_streams: int) -> int:
     return int(fraction * free_bytes) // n_streams
 
 
-def _choose_warps(
-    tuning: TreeTuning, classes: Sequence[TreeClass], free_bytes: int, by_blocks: bool
-) -> tuple[int, int]:
+def _choose_warps(tuning: TreeTuning, classes: Sequence[TreeClass], free_bytes: int) -> tuple[int, int]:
     """Return the number of streams, and of warps of a block, that fit in memory."""
     warps = tuning.threads // 32
-    fewest = warps if by_blocks else 1
-    far_words = max((one.far_words for one in classes), default=0)
-    for n_streams, n_warps in ((N_STREAMS, warps), (1, warps), (1, fewest)):
+    for n_streams, n_warps in ((N_STREAMS, warps), (1, warps), (1, 1)):
+        far_words = max((one.far_words(n_warps) for one in classes), default=0)
         if 4 * far_words * n_warps <= _slab_room(tuning, free_bytes, n_streams):
             return n_streams, n_warps
     raise LeaseTooLargeError(
-        f"the search around one vertex needs {4 * far_words * fewest} bytes of device memory; "
+        f"the search around one vertex needs {4 * far_words} bytes of device memory; "
         f"{_slab_room(tuning, free_bytes, 1)} bytes are available: use a device with more memory, or --engine cpu"
     )
 

@@ -203,9 +203,8 @@ struct PivotTree {
         node.frames = arena.take((long long)node.step * (min(rows.n, n_columns) + 1));
         int* members = reinterpret_cast<int*>(arena.take(kWarpSize));
         if (start.gaps != nullptr) open_frame(node, start);
-        bool is_done = start.gaps != nullptr;
 #pragma unroll 1
-        while (is_done ? leave(node) : true) is_done = enter(node, members);
+        for (bool is_done = start.gaps != nullptr; !is_done || leave(node);) is_done = enter(node, members);
         __syncwarp();
         arena.release(entered);
     }
@@ -247,8 +246,9 @@ struct PivotTree {
     }
 
     /// Give half of the branches of the highest frame of single words to each warp that waits, but not the very last branch.
-    __device__ __forceinline__ void share_words(unsigned row, unsigned column, unsigned& kept_left, unsigned& kept_right,
-                                                unsigned& gaps, unsigned is_column, Taken before, int depth) const {
+    __device__ __forceinline__ void share_words(unsigned row, unsigned column, const unsigned& kept_left,
+                                                const unsigned& kept_right, unsigned& gaps, unsigned is_column,
+                                                Taken before, int depth) const {
         const int lane = lane_id();
 #pragma unroll 1
         for (int n_given = 0; n_given < kFramesAtOnce; ++n_given) {

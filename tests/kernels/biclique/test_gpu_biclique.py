@@ -110,6 +110,17 @@ def test_every_schedule_counts_by_the_definition(device: Device, schedule: str, 
             assert count(engine, GRAPHS[name](), Biclique(p, q)).total == expected(name, p, q)
 
 
+@pytest.mark.parametrize(
+    ("p", "q", "free_bytes", "said"),
+    [(3, 3, 4_000, "2 blocks at a time"), (4, 2, 18_000, "1 blocks at a time"), (4, 2, 5_000, "one warp")],
+)
+def test_blocks_that_share_a_matrix_in_little_memory(p: int, q: int, free_bytes: int, said: str) -> None:
+    engine = BicliqueGpu(emulator(1, free_bytes=free_bytes), "enumerate", "u", replace(EAGER, threads=128))
+    prepared = engine.prepare(GRAPHS["many columns"](), Biclique(p, q), "total")
+    assert any(said in what for what, _ in prepared.decisions)
+    assert engine.run(prepared, 0, prepared.n_items).total == expected("many columns", p, q)
+
+
 @pytest.mark.parametrize("name", ["many columns", "planted", "twins"])
 def test_the_table_of_all_sizes(device: Device, name: str) -> None:
     graph = GRAPHS[name]()

@@ -278,11 +278,27 @@ ROOM_STREAMS = 4 * 4 * 10_000 * 2 * 4
 
 def test_items_are_classed_by_what_they_need() -> None:
     assert [one.items.tolist() for one in HEAVY] == [[0, 2], [1, 3]]
-    assert [one.far_words for one in HEAVY] == [3_000, 10_000]
+    assert [one.far_words(2) for one in HEAVY] == [3_000, 10_000]
     assert HEAVY[1].between(2, 4).items.tolist() == [3]
-    assert HEAVY[1].between(2, 4).far_words == 10_000
-    assert HEAVY[0].between(0, 1).far_words == 40
-    assert HEAVY[1].between(2, 3).far_words == 0
+    assert HEAVY[1].between(2, 4).far_words(2) == 10_000
+    assert HEAVY[0].between(0, 1).far_words(2) == 40
+    assert HEAVY[1].between(2, 3).far_words(2) == 0
+
+
+def test_what_a_block_holds_is_counted_once() -> None:
+    """Classes and blocks go by a share of it for each of the block's warps, and all of it for a warp alone."""
+    together = np.array([0, 16_000, 400, 16_002])
+    classes = make_classes(np.array([40, 500, 3_000, 8]), EAGER, together)
+    assert [one.items.tolist() for one in classes] == [[0, 2], [1, 3]]
+    assert [[one.far_words(n) for one in classes] for n in (1, 2)] == [[3_400, 16_500], [3_200, 8_500]]
+    assert classes[1].between(3, 4).far_words(2) == 8_012
+    for free_bytes, n_warps in ((4 * 2 * 8_500 * 4 // 3 + 4, 2), (4 * 16_500 * 4 // 3 + 4, 1)):
+        layout = lay_out(emulator(0, free_bytes=free_bytes), EAGER, classes, *SHAPE)
+        assert (layout.n_streams, layout.n_warps) == (1, n_warps)
+    joined, _ = join_classes(classes, lay_out(emulator(0, free_bytes=1 << 32), EAGER, classes, *SHAPE))
+    assert np.array_equal([one.block_words for one in joined], [together])
+    with pytest.raises(LeaseTooLargeError, match="needs 66000 bytes"):
+        lay_out(emulator(0, free_bytes=4 * 16_500), EAGER, classes, *SHAPE)
 
 
 @pytest.mark.parametrize(
@@ -319,7 +335,7 @@ def test_classes_that_memory_does_not_bound_are_launched_together(free_bytes: in
     assert len(classes) == len(joined.blocks) == n_classes
     assert sorted(item for one in classes for item in one.items.tolist()) == [0, 1, 2, 3]
     assert all((np.diff(one.items) > 0).all() for one in classes)
-    assert [one.far_words for one in classes] == [3_000, 10_000][2 - n_classes :]
+    assert [one.far_words(2) for one in classes] == [3_000, 10_000][2 - n_classes :]
     assert joined.blocks == layout.blocks[2 - n_classes :]
 
 
