@@ -13,7 +13,11 @@ BIN := $(VENV)/bin
 # Two processes for each processor; tests/conftest.py says which tests begin first.
 PYTEST := -n auto --no-loadscope-reorder
 
-.PHONY: demo test test-all mutants lint docs benchmark wheel clean
+# What `make check` runs: the tests of MOTIF=biclique, of some paths (WHAT="papilio/storage tests/cli"), or of the changed files.
+MOTIF ?=
+WHAT ?=
+
+.PHONY: demo test test-all check mutants lint docs benchmark wheel clean
 
 demo: $(VENV)/.demo
 	@mkdir -p $(OUTPUT)
@@ -26,6 +30,9 @@ test: $(VENV)/.test
 test-all: $(VENV)/.test
 	$(BIN)/python -m pytest $(PYTEST)
 
+check: $(VENV)/.dev
+	$(BIN)/python -m tools.check $(if $(MOTIF),--motif $(MOTIF)) $(WHAT)
+
 mutants: $(VENV)/.test
 	$(BIN)/python -m tests.mutants.run
 
@@ -34,7 +41,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-docs: $(VENV)/.docs
+docs: $(VENV)/.dev
 	$(BIN)/python -m sphinx -b html --quiet --fail-on-warning --keep-going -c docs . build/docs
 	@echo "documentation: build/docs/docs/index.html"
 
@@ -73,9 +80,5 @@ $(VENV)/.test: $(BIN)/python pyproject.toml
 	@touch $@
 
 $(VENV)/.dev: $(BIN)/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test,dev$(EXTRA)]"
-	@touch $@
-
-$(VENV)/.docs: $(BIN)/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev$(EXTRA)]"
 	@touch $@

@@ -27,8 +27,10 @@ from papilio.graph import BipartiteGraph
 from papilio.kernels.device.discovery import list_gpus
 from papilio.kernels.engine import Engine, Partial, fold_partials
 from papilio.motifs import Butterfly, Granularity
+from papilio.tasks import forecast
 from tests.tools import numba_cache
 from tests.tools.commands import Run, run_command
+from tests.tools.costs import CostReport
 from tests.tools.devices import emulator
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -66,6 +68,9 @@ os.environ.setdefault("PYTHONFAULTHANDLER", "1")
 numba_cache.share()
 gc.disable()  # until all is collected: what is imported stays
 
+# A busy machine may take longer for a probe than users would wait for one.
+forecast.SLOW_PROBES_S = 600.0
+
 # How long an example takes says how busy the machine is.
 settings.register_profile("papilio", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("papilio")
@@ -88,6 +93,7 @@ thorough = True
 
 def pytest_configure(config: pytest.Config) -> None:
     """Note which run this is, also for the laws that do not say how many examples they are tried on."""
+    config.pluginmanager.register(CostReport(), "papilio-costs")
     global thorough
     thorough = "not slow" not in config.option.markexpr
     usual = settings.get_profile("papilio")

@@ -73,11 +73,17 @@ def _architectures(entry: str) -> list[int]:
 
 
 def compile_for(text: str, name: str, defines: dict[str, int], arch: int) -> dict[str, Usage]:
-    """Compile one source and return what each of its kernels uses, as the assembler reports it.
+    """Compile one source and return what each of its kernels uses, as the assembler reports it."""
+    return _parse(_log_of(text, name, defines, [f"--gpu-architecture=sm_{arch}", "--ptxas-options=-v"]))
 
-    What compiled before is not compiled again (``tests/tools/caches.py``).
-    """
-    options = [f"--gpu-architecture=sm_{arch}", "--ptxas-options=-v"]
+
+def check_language(text: str, name: str, defines: dict[str, int], arch: int) -> None:
+    """Let the compiler read one source for an architecture, in a fraction of the time that it takes to make code."""
+    _log_of(text, name, defines, [f"--gpu-architecture=compute_{arch}", "--fdevice-syntax-only"])
+
+
+def _log_of(text: str, name: str, defines: dict[str, int], options: list[str]) -> str:
+    """Return what the compiler reports; it runs once for the same source and options (``tests/tools/caches.py``)."""
     key = content_key([VERSION, name, *options, str(sorted(with_constants(defines).items())), *_texts(text)])
     report = cache_folder("nvrtc") / f"{key}.log"
     with locked(f"nvrtc-{key}"):
@@ -87,12 +93,7 @@ def compile_for(text: str, name: str, defines: dict[str, int], arch: int) -> dic
             log = _compile(text, name, defines, options)
             report.with_suffix(".new").write_text(log)
             report.with_suffix(".new").rename(report)
-        return _parse(report.read_text())
-
-
-def check_language(text: str, name: str, defines: dict[str, int], arch: int) -> None:
-    """Let the compiler read one source for an architecture, in a fraction of the time that it takes to make code."""
-    _compile(text, name, defines, [f"--gpu-architecture=compute_{arch}", "--fdevice-syntax-only"])
+        return report.read_text()
 
 
 def _texts(text: str) -> list[str]:
