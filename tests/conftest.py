@@ -32,6 +32,7 @@ from tests.tools import numba_cache
 from tests.tools.commands import Run, run_command
 from tests.tools.costs import CostReport
 from tests.tools.devices import emulator
+from tests.tools.selection import leave_out, read_names
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -44,17 +45,6 @@ FIRST = (
     "tests/cluster", "wedge/test_butterfly.py", "wedge/test_wedge_part.py",
 )  # fmt: skip
 """What takes longest or waits most of its time begins first, and the rest overlaps with it."""
-
-LONG_ON_EMULATOR = (
-    "_closed_form[emulator-66-130]", "test_one_pair_beyond_32_bits[emulator-edge-",
-    "test_one_pair_beyond_32_bits[emulator-total-True]", "[emulator-bonanza-",
-    "test_counts_beyond_64_bits[emulator]", "test_heavy_roots_are_cut_alike[emulator]",
-    "test_maximal_part.py::test_any_split_of_the_items_adds_up_to_the_part[emulator]",
-    *(f"test_every_schedule_counts_by_the_definition[emulator-{name}-" for name in ("alone", "near", "two slots")),
-    "test_vertices_by_the_definition[emulator-far-",
-    "test_devices_estimate_as_the_cpu[wide-v-emulator]", "test_devices_walk_the_branches_of_the_cpu[wide-v-emulator]",
-)  # fmt: skip
-"""What takes the emulator long, and the GPU or CPU does not: slow there."""
 
 SKIP_LINES = 10
 
@@ -132,10 +122,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
     return FileSchedule(config, log)
 
 
+def is_of_all_tests(config: pytest.Config) -> bool:
+    """Return whether no folder or file was chosen."""
+    return [Path(arg).resolve() for arg in config.args] == [ROOT / "tests"]
+
+
 def pytest_collection(session: pytest.Session) -> None:
     """In a run of all tests, import other files first in each process: what one has compiled the others find."""
     worker = getattr(session.config, "workerinput", None)
-    if worker is None or [Path(arg).resolve() for arg in session.config.args] != [ROOT / "tests"]:
+    if worker is None or not is_of_all_tests(session.config):
         return
     own = slice(int(worker["workerid"].removeprefix("gw")), None, worker["workercount"])
     for path in sorted((ROOT / "tests").rglob("test_*.py"))[own]:
@@ -148,9 +143,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(
         key=lambda item: next((at for at, place in enumerate(FIRST) if place in item.nodeid), len(FIRST))
     )
-    for item in items:
-        if any(name in item.nodeid for name in LONG_ON_EMULATOR):
-            item.add_marker(pytest.mark.slow)
+    unknown = leave_out(items, read_names())
+    if unknown and is_of_all_tests(config):
+        raise pytest.UsageError(f"tests/slow.txt names tests that do not exist: {', '.join(sorted(unknown))}")
     if list_gpus():
         return
     left_out = [item for item in items if {"gpu", "multi_gpu"} & {mark.name for mark in item.iter_markers()}]

@@ -59,7 +59,7 @@ class Sum:
         return f"{self.processor_s:9.1f} {self.children_s:9.1f} {self.wall_s:9.1f} {self.tests:6}  {name}"
 
 
-@dataclass
+@dataclass(eq=False)
 class CostReport:
     """A pytest plugin: it measures in each process that runs tests, and reports where the results are collected."""
 
@@ -72,7 +72,7 @@ class CostReport:
         """Charge a phase of a test with what was used since the phase before it."""
         report: Any = yield
         now = cost_so_far()
-        report.user_properties = [*report.user_properties, (_PROPERTY, now.minus(self.last))]
+        report.user_properties = [*report.user_properties, (_PROPERTY, tuple(now.minus(self.last)))]
         self.last = now
         return report
 

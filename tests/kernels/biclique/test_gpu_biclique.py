@@ -18,6 +18,7 @@ from papilio.kernels.device.protocol import Device
 from papilio.kernels.engine import Partial, fold_partials
 from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Biclique, Granularity
+from tests.conftest import share_of_examples
 from tests.tools.devices import cuda_device, emulator
 from tests.tools.oracle_biclique import count_all
 from tests.tools.strategies import complete_graph, edge_list, graph_of, planted_graph, skewed_graph
@@ -133,7 +134,7 @@ def test_the_table_of_all_sizes(device: Device, name: str) -> None:
 def test_every_order_of_threads_comes_to_the_same_end(algorithm: str) -> None:
     graph = planted_graph(4, 24, 50, 2, 10, 60, 0.1)
     wanted = count_sets(graph, 4, 3)
-    for seed in range(12):
+    for seed in range(share_of_examples(12)):
         tuning = replace(EAGER, slots=2 << seed % 3)
         engine = BicliqueGpu(emulator(seed), algorithm, "u", tuning)
         assert count(engine, graph, Biclique(4, 3)).total == wanted

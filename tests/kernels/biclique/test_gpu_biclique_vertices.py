@@ -21,6 +21,7 @@ from papilio.kernels.device.protocol import Device
 from papilio.kernels.engine import Partial, fold_partials
 from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Biclique
+from tests.conftest import share_of_examples
 from tests.kernels.biclique.test_gpu_biclique import EAGER, GRAPHS
 from tests.tools.devices import cuda_device, emulator
 from tests.tools.strategies import complete_graph, planted_graph
@@ -113,7 +114,7 @@ def test_every_order_of_threads_comes_to_the_same_end() -> None:
     graph = planted_graph(4, 24, 50, 2, 10, 60, 0.1)
     for p, q in ((3, 3), (5, 2)):
         total, of_u, of_v = count_vertices(graph, p, q)
-        for seed in range(6):
+        for seed in range(share_of_examples(6)):
             got = count(BicliqueGpu(emulator(seed), anchor="u", tuning=EAGER), graph, p, q)
             assert (got.total, sum(got.vectors["u"].tolist())) == (total, p * total)
             assert got.vectors["u"].tolist() == [of_u[u] for u in range(graph.n_u)]

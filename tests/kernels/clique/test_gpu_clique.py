@@ -26,6 +26,7 @@ from papilio.kernels.device.protocol import Device
 from papilio.kernels.engine import Partial, fold_partials
 from papilio.kernels.tuning import TreeTuning, tree_tuning
 from papilio.motifs import Clique, Granularity
+from tests.conftest import share_of_examples
 from tests.kernels.clique.test_clique import (
     KNOWN,
     cocktail_party,
@@ -173,7 +174,7 @@ def test_every_order_of_threads_comes_to_the_same_end() -> None:
     graph = random_graph(6, 56, 0.75)
     for k, algorithm in ((None, "pivot"), (6, "orient")):
         wanted = count(CliqueCpu(1), graph, Clique(k))
-        for seed in range(4):
+        for seed in range(share_of_examples(4)):
             tuning = replace(EAGER, slots=2 << seed % 3)
             got = count(CliqueGpu(emulator(seed), algorithm, tuning=tuning), graph, Clique(k))
             assert (got.total, got.cells) == (wanted.total, wanted.cells)

@@ -19,6 +19,7 @@ from papilio.kernels.clique.gpu import MaximalCliqueGpu
 from papilio.kernels.device.protocol import Device
 from papilio.kernels.engine import Partial, fold_partials
 from papilio.motifs import MaximalClique
+from tests.conftest import share_of_examples
 from tests.kernels.clique.test_clique import (
     cocktail_party,
     complete,
@@ -111,7 +112,7 @@ def test_items_are_those_of_the_cpu(device: Device) -> None:
 def test_every_order_of_threads_comes_to_the_same_end() -> None:
     graph = random_graph(6, 60, 0.7)
     wanted = count(MaximalCliqueCpu(1), graph)
-    for seed in range(6):
+    for seed in range(share_of_examples(6)):
         tuning = replace(EAGER, slots=2 << seed % 3)
         assert count(MaximalCliqueGpu(emulator(seed), tuning), graph) == wanted
 
