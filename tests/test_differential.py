@@ -18,7 +18,7 @@ from tests.conftest import ROOT, share_of_examples
 from tests.tools.devices import cuda_device
 from tests.tools.differential.__main__ import Comparison
 from tests.tools.differential.answers import Answer, EngineAnswerer
-from tests.tools.differential.cases import FAMILIES, Case, Question, draw_case
+from tests.tools.differential.cases import DRAWS, Case, Question, draw_case
 from tests.tools.differential.definition import OracleAnswerer
 from tests.tools.differential.graphs import Graph
 from tests.tools.differential.laws import Asked, check_edge
@@ -34,7 +34,7 @@ def test_engines_on_cpus_answer_by_the_definition() -> None:
         assert not wrong, comparison.explain(case, wrong, "tiny", 10)
         if answer is not None:
             asked.add(case.family)
-    assert asked == set(FAMILIES)
+    assert asked == set(DRAWS)
 
 
 @pytest.mark.gpu

@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 
 import pytest
 
 from papilio.errors import InputError, UnsupportedError
 from papilio.motifs import GRANULARITIES, Biclique, Butterfly, choose_options, motif_from_json, motif_to_json
-
-
-def test_json_round_trip() -> None:
-    data = motif_to_json(Butterfly())
-    assert data == {"name": "butterfly"}
-    assert motif_from_json(json.loads(json.dumps(data))) == Butterfly()
 
 
 @pytest.mark.parametrize("data", [{"name": "moth"}, {}, {"name": None}])
@@ -36,9 +29,8 @@ def test_granularities() -> None:
     assert GRANULARITIES == ("total", "vertex", "edge")
 
 
-def test_bicliques_survive_json() -> None:
-    for motif in (Biclique(3, 4), Biclique(3), Biclique(q=2, max_p=9), Biclique(), Biclique(max_q=5)):
-        assert motif_from_json(json.loads(json.dumps(motif_to_json(motif)))) == motif
+def test_all_parameters_are_in_the_json() -> None:
+    assert motif_to_json(Butterfly()) == {"name": "butterfly"}
     assert motif_to_json(Biclique(3, None)) == {
         "name": "biclique", "p": 3, "q": None, "max_p": None, "max_q": None
     }  # fmt: skip

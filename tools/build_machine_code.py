@@ -11,31 +11,43 @@ from __future__ import annotations
 import os
 import platform
 import tempfile
+from collections.abc import Iterator
 from contextlib import chdir, redirect_stdout
 from io import StringIO
 from pathlib import Path
 
 os.environ["NUMBA_CPU_NAME"] = "generic"  # read when Numba is imported; LLVM optimises for each level later
 
+from papilio.families import resolve
 from papilio.kernels import jit
+from papilio.kernels.engine import Engine
+from papilio.tasks.warming import list_questions, warm_everything
 
 _GRAPH = "--scale-u 8 --edges 2000 --seed 1"
 
+
+def list_commands() -> Iterator[str]:
+    """Yield the questions of all motifs as commands: counts, estimates where there are any, and listings."""
+    for number, question in enumerate(list_questions("cpu")):
+        motif, row = question.motif, question.family
+        store = "signed" if motif.needs_signs else "votes" if row.graph_kind == "bipartite" else "friends"
+        words = " ".join((motif.words[0], store, *motif.words[1:]))
+        if question.listing is not None:
+            yield f"enumerate {words} --output listed-{number}"
+        elif not question.options:
+            yield f"count {words} --per {question.per}"
+            if question.per == "total" and resolve(row.engines["cpu"]).probe is not Engine.probe:
+                yield f"estimate {words}"
+
+
 COMMANDS = (
     f"generate rmat {_GRAPH} --scale-v 8 votes", f"generate rmat {_GRAPH} --scale-v 8 --signs 0.5 signed",
-    f"generate rmat {_GRAPH} friends", "info votes",
-    *(f"count butterfly votes --per {per}" for per in ("total", "vertex", "edge")),
+    f"generate rmat {_GRAPH} friends", "info votes", *list_commands(),
     *(f"count biclique votes {sizes}" for sizes in ("-p 3 -q 4", "-p 6 -q 6", "-p 3 --all-q", "--all-p -q 3", "--all")),
     *(f"estimate biclique votes {sizes}" for sizes in ("-p 3 -q 4", "-p 6 -q 6", "--all")),
-    "estimate maximal-biclique votes", "estimate clique friends -k 5", "estimate maximal-clique friends",
-    "count maximal-biclique votes", "count balanced-butterfly signed -k 3 --pair-side u",
-    "count balanced-biclique signed -p 3 -q 3",
-    "census signed --pair-side u", "census signed --pair-side u --top 10 --by coherent",
-    *(f"count clique friends {sizes}" for sizes in ("-k 3", "-k 5", "--all-k")), "count maximal-clique friends",
-    "enumerate biclique votes -p 3 -q 4 --output listed-bicliques",
-    "enumerate maximal-biclique votes --output listed-maximal",
-    "enumerate clique friends -k 4 --output listed-cliques",
-    "enumerate maximal-clique friends --output listed-maximal-cliques",
+    "estimate clique friends -k 5", "count balanced-butterfly signed -k 3 --pair-side u",
+    "census signed --pair-side u --top 10 --by coherent",
+    "count clique friends -k 5", "enumerate biclique votes -p 3 -q 4 --output listed-bicliques",
     "measure maximum-clique friends", "measure maximum-clique friends --per vertex",
     "measure maximal-biclique-top votes", "measure robins-alexander votes",
     "measure latapy votes", "measure local votes --per vertex", "measure local votes --per edge",
@@ -48,7 +60,6 @@ COMMANDS = (
 def build(folder: Path, commands: tuple[str, ...] = COMMANDS, *, ahead: bool = True) -> list[Path]:
     """Compile what the commands use, and with ``ahead`` all questions, into a folder; return its files."""
     from papilio.kernels.compiling import also_kept
-    from papilio.tasks.warming import warm_everything
 
     folder.mkdir(exist_ok=True)
     for path in folder.iterdir():

@@ -216,8 +216,8 @@ class Graph:
             name = self.source
         if why and kind == "unipartite":
             raise UnsupportedError(
-                f"{name} looks bipartite ({why}), but cliques need a unipartite graph; if both columns name the same "
-                f"things, set kind='unipartite' (--unipartite)"
+                f"{name} looks bipartite ({why}), but the question needs a unipartite graph; if both columns name the "
+                f"same things, set kind='unipartite' (--unipartite)"
             )
         if why:
             self._notes = [f"the graph looks unipartite ({why}), and was read as bipartite"]

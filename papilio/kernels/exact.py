@@ -60,12 +60,14 @@ def check_run_wedges(wedges: int, n_items: int) -> None:
         )
 
 
-def check_vertex_bound(degrees: NDArray[np.int64], two_hop: NDArray[np.int64]) -> None:
+def check_vertex_bound(
+    degrees: NDArray[np.int64], two_hop: NDArray[np.int64], *, has_edges: bool = True
+) -> None:
     """Raise CapacityError, naming the first vertex, if a vertex could be in more than 2^63 - 1 butterflies.
 
     A vertex w of degree d with ``two_hop`` wedges, the sum of (degree - 1) over its neighbours, meets each
     other end u in c <= d of them, so its butterflies, the sum of C(c, 2), are at most ``two_hop * (d - 1) / 2``.
-    ``degrees`` and ``two_hop`` are int64 of shape (n,).
+    ``degrees`` and ``two_hop`` are int64 of shape (n,). Set ``has_edges`` if the motif can be counted per edge.
     """
     others = np.maximum(degrees - 1, 1).astype(np.uint64)
     allowed = np.uint64(2 * MAX_VERTEX_COUNT + 1) // others
@@ -75,11 +77,11 @@ def check_vertex_bound(degrees: NDArray[np.int64], two_hop: NDArray[np.int64]) -
         bound = int(two_hop[at]) * (int(degrees[at]) - 1) // 2
         raise CapacityError(
             f"a vertex of degree {degrees[at]} with {two_hop[at]} wedges could be in {bound} butterflies; "
-            f"counts per vertex are limited to {MAX_VERTEX_COUNT}: count the total or per edge instead"
+            f"counts per vertex are limited to {MAX_VERTEX_COUNT}: count the total{' or per edge' * has_edges} instead"
         )
 
 
-def check_vertices(graph: BipartiteGraph, max_degree: int) -> None:
+def check_vertices(graph: BipartiteGraph, max_degree: int, *, has_edges: bool = True) -> None:
     """Apply :func:`check_vertex_bound` to both layers; O(n_edges log n_edges).
 
     If ``n_edges`` times ``max_degree`` proves the bound, degrees are not counted.
@@ -89,7 +91,7 @@ def check_vertices(graph: BipartiteGraph, max_degree: int) -> None:
     for one in (graph, graph.swap_layers()):
         others = np.zeros(one.n_edges + 1, dtype=np.int64)
         np.cumsum(one.degree_v[one.v] - 1, out=others[1:])
-        check_vertex_bound(one.degree_u, np.diff(others[one.indptr]))
+        check_vertex_bound(one.degree_u, np.diff(others[one.indptr]), has_edges=has_edges)
 
 
 def check_part_vertices(root_entries: int, entries: int, widest_start: int, widest_middle: int) -> None:

@@ -236,7 +236,7 @@ def sum_vertices(
     CapacityError if a vertex could be in more than 2^63 - 1 butterflies.
     """
     index = index_signed(graph, side)
-    check_vertices(graph, index.max_degree)
+    check_vertices(graph, index.max_degree, has_edges=False)
     layer = layer_of(index, side)
     rows, counts = index.rows, np.zeros((_CLASSES, layer.n), np.int64)
 

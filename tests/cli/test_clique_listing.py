@@ -11,11 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import papilio
-from papilio.cluster.events import LeaseFinished
 from papilio.errors import InputError
 from papilio.graph import UnipartiteGraph
 from papilio.storage.store import write_store
-from papilio.tasks import leases as lease_policy
 from tests.kernels.clique.test_clique import edges_of, random_graph
 from tests.tools.commands import Run
 from tests.tools.oracle_clique import cliques_of, maximal_cliques
@@ -88,36 +86,6 @@ def test_required_vertices(
     assert not result.limit_reached
     if motif == papilio.MaximalClique():
         assert result.checksum is not None
-
-
-class Stop(Exception):
-    """Ends a run from its listener."""
-
-
-@pytest.mark.parametrize("motif", [papilio.Clique(4), papilio.MaximalClique()], ids=str)
-def test_a_listing_goes_on_where_it_was_stopped(
-    motif: papilio.motifs.Motif,
-    graph: UnipartiteGraph,
-    store: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(lease_policy, "SHORTEST_LEASE_S", 1e-9)
-    monkeypatch.setattr(lease_policy, "MAX_LEASE_S", 1e-7)
-
-    def stop(event: object) -> None:
-        if isinstance(event, LeaseFinished):
-            raise Stop
-
-    job, output = tmp_path / "job", tmp_path / "rows"
-    with pytest.raises(Stop):
-        papilio.enumerate(store, motif, output=output, limit=None, job=job, progress=stop)
-    assert not output.exists()
-    resumed = papilio.resume_job(job)
-    assert resumed.leases > resumed.leases_before >= 1
-    assert rows_of(output) == expected_rows(graph, motif)
-    _, recount = papilio.verify_job(job, sample=2)
-    assert recount is not None
 
 
 def test_the_command(graph: UnipartiteGraph, store: Path, tmp_path: Path, run: Run) -> None:

@@ -91,16 +91,6 @@ def test_vertices_and_edges(graph: UnipartiteGraph, store: Path, tmp_path: Path,
     assert output.read_text().splitlines()[1] == "1,2,1"
 
 
-@pytest.mark.parametrize("motif", [papilio.Clique(3), papilio.Clique(), papilio.MaximalClique(2)])
-def test_a_job_is_resumed_and_verified(store: Path, tmp_path: Path, motif: papilio.Clique) -> None:
-    whole = papilio.count(store, motif)
-    job = tmp_path / "job"
-    first = papilio.count(store, motif, job=job)
-    again = papilio.resume_job(job)
-    assert (first.count, first.table, again.count) == (whole.count, whole.table, whole.count)
-    assert papilio.verify_job(job)[0].count == whole.count
-
-
 def test_what_is_refused(graph: UnipartiteGraph, store: Path, run: Run) -> None:
     bipartite = papilio.BipartiteGraph.from_edges([0], [0])
     for motif in (papilio.Clique(3), papilio.MaximalClique()):

@@ -11,12 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import papilio
-from papilio.cluster.events import LeaseFinished, RowsKnown
+from papilio.cluster.events import RowsKnown
 from papilio.errors import CapacityError, InputError, PapilioError, UnsupportedError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.exact import hash_rows, sum_hashes
 from papilio.storage.store import write_store
-from papilio.tasks import leases as lease_policy
 from tests.tools.commands import Run
 from tests.tools.oracle_maximal import maximal_bicliques_of
 from tests.tools.strategies import edge_list, skewed_graph
@@ -57,17 +56,6 @@ def test_sizes_bound_what_is_counted(store: Path, run: Run) -> None:
         "count", "maximal-biclique", store, "--max-u", 2, "--min-v", 2, "--anchor", "v", *INLINE
     )
     assert (code, out.split()) == (0, ["p", "\\", "q", "2", "3", "1", "0", "1", "2", "1", "0"])
-
-
-def test_a_job_is_planned_resumed_and_verified(store: Path, tmp_path: Path) -> None:
-    motif = papilio.MaximalBiclique(min_v=1, max_v=2)
-    whole = papilio.count(store, motif)
-    assert papilio.plan(store, motif).n_items == 1
-    job = tmp_path / "job"
-    first = papilio.count(store, motif, job=job)
-    again = papilio.resume_job(job)
-    assert (first.count, first.table, again.checksum) == (whole.count, whole.table, whole.checksum)
-    assert papilio.verify_job(job)[0].count == whole.count == 3
 
 
 def test_what_is_refused(graph: BipartiteGraph, store: Path, tmp_path: Path, run: Run) -> None:
@@ -192,27 +180,3 @@ def test_the_largest_with_their_labels(many: tuple[BipartiteGraph, Path], run: R
 
 def largest_by_edges(every: set[tuple[tuple[int, ...], tuple[int, ...]]]) -> list[tuple[int, Any]]:
     return [(-len(u) * len(v), (u, v)) for u, v in every]
-
-
-class Stop(Exception):
-    """Ends a run from its listener."""
-
-
-def test_a_listing_goes_on_where_it_was_stopped(
-    many: tuple[BipartiteGraph, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("SHORTEST_LEASE_S", "MAX_LEASE_S"):
-        monkeypatch.setattr(lease_policy, name, 0.00001)
-
-    def stop(event: object) -> None:
-        if isinstance(event, LeaseFinished):
-            raise Stop
-
-    graph, store = many
-    motif, job, output = papilio.MaximalBiclique(), tmp_path / "job", tmp_path / "rows"
-    with pytest.raises(Stop):
-        papilio.enumerate(store, motif, output=output, limit=None, job=job, progress=stop)
-    assert not output.exists()
-    resumed = papilio.resume_job(job)
-    assert resumed.leases > resumed.leases_before >= 1
-    assert rows_of(output) == expected_rows(graph, motif)

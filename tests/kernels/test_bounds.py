@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from papilio.errors import CapacityError
+from papilio.families import load_engine
+from papilio.graph import BipartiteGraph
 from papilio.kernels import exact as bounds
-from papilio.motifs import Butterfly
+from papilio.motifs import BalancedButterfly, Butterfly
 from tests.conftest import EngineCase
 from tests.tools.strategies import complete_graph
 
@@ -20,6 +22,17 @@ def test_vertex_counts_that_could_pass_63_bits_are_refused() -> None:
     wedges[1] += 1
     with pytest.raises(CapacityError, match=f"degree {2**31 - 1} with {2**33 + 9} wedges.*{2**63 - 1}"):
         bounds.check_vertex_bound(degrees, wedges)
+
+
+def test_what_is_refused_per_vertex_is_counted_otherwise_where_that_is_possible(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(bounds, "MAX_VERTEX_COUNT", 59)
+    graph = complete_graph(5, 6)
+    signed = BipartiteGraph.from_edges(graph.u, graph.v, sign=np.ones(graph.n_edges))
+    for motif, instead in ((Butterfly(), "the total or per edge"), (BalancedButterfly(), "the total")):
+        with pytest.raises(CapacityError, match=f"count {instead} instead"):
+            load_engine(motif, "cpu", 1).prepare(signed, motif, "vertex")
 
 
 def test_engines_refuse_exactly_what_could_pass_the_bound(

@@ -10,23 +10,10 @@ import numpy as np
 import pytest
 
 from papilio.errors import InputError, UnsupportedError
-from papilio.motifs import MOTIFS as KNOWN
-from papilio.motifs import (
-    BalancedBiclique,
-    BalancedButterfly,
-    Biclique,
-    Butterfly,
-    Census,
-    Clique,
-    Listing,
-    MaximalBiclique,
-    MaximalClique,
-    Motif,
-    Projection,
-)
+from papilio.motifs import Biclique, Listing
 from papilio.storage.records import read_record, write_record
 from papilio.tasks.job import Budget, JobSpec, LeaseTask, PartitionRef, PrepareTask, digest
-from tests.tasks.fakes import make_job, plan_of
+from tests.tasks.fakes import make_job
 
 LEASE = LeaseTask(make_job(), "cpu", "plan", "run", 0, 3, 7, 40, "costs", "/tmp/shards", 1)
 PREPARE = PrepareTask(make_job(per="edge"), "gpu", "run", 2, 1)
@@ -58,34 +45,6 @@ def test_lease_keys_differ_in_everything_that_changes_the_result() -> None:
     ]
     assert len({LEASE.key, *(other.key for other in others)}) == len(others) + 1
     assert replace(LEASE).key == LEASE.key
-
-
-MOTIFS: list[Motif] = [
-    Butterfly(), BalancedButterfly(), Census("u"), Census("v"), BalancedBiclique(2, 3), Biclique(2, 3), Biclique(3, 2),
-    Biclique(2, 4),
-    Biclique(2, None), Biclique(None, 2), Biclique(), Biclique(max_p=2), Biclique(max_q=2), Biclique(max_p=2, max_q=3),
-    Biclique(max_p=3, max_q=3), Biclique(2, None, max_q=3), Biclique(None, 2, max_p=3),
-    *(Biclique(max_p=k, max_q=9 - k) for k in range(3, 6)),
-    BalancedButterfly(k=3), BalancedButterfly(k=3, pair_side="v"), BalancedButterfly(k=None),
-    BalancedButterfly(k=None, max_k=3), BalancedButterfly(k=None, max_k=4),
-    Clique(3), Clique(4), Clique(), Clique(max_k=3), Clique(max_k=4), MaximalClique(), MaximalClique(3),
-    MaximalBiclique(), MaximalBiclique(2), MaximalBiclique(min_v=2), MaximalBiclique(max_u=2), MaximalBiclique(max_v=2),
-    Projection("u"), Projection("v"), Projection("u", 3), Projection("u", weighting="jaccard"),
-    Projection("u", significance="hypergeometric"), Projection("u", significance="expected-degrees"),
-    Projection("u", significance="hypergeometric", fdr=0.1), Projection("u", significance="degrees"),
-    Projection("u", significance="degrees", samples=9), Projection("u", significance="degrees", seed=9),
-]  # fmt: skip
-
-
-def test_each_motif_with_each_of_its_parameters_is_another_question() -> None:
-    """A parameter that is left out would give the answer of one job directory to another question."""
-    jobs = [make_job(motif=motif, signed=True) for motif in MOTIFS]
-    assert len({digest(job.identity) for job in jobs}) == len(jobs)
-    tasks = [replace(LEASE, job=job) for job in jobs]
-    assert (
-        len({task.key for task in tasks}) == len({plan_of(COSTS, job=job).key for job in jobs}) == len(jobs)
-    )
-    assert {motif.name for motif in MOTIFS} == set(KNOWN), "each kind of motif is here"
 
 
 def test_prepare_keys_differ_by_slot_run_and_attempt() -> None:

@@ -275,7 +275,7 @@ class BalancedButterflyCpu(ButterflyCpu):
         kinds = FOUR_KINDS if isinstance(motif, Census) else TWO_KINDS
         index = index_signed(graph, first_layer, kinds)
         if per == "vertex":
-            check_vertices(graph, index.max_degree)
+            check_vertices(graph, index.max_degree, has_edges=False)
         return PreparedButterflyCpu(index, motif, per)
 
     def stage(self, block: Loadable) -> Loadable:

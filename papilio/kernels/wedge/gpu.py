@@ -145,7 +145,7 @@ class ButterflyGpu(Engine):
             tiles = self.tuning.hub_tiles // counting.signs if per == "vertex" and not counting.gives else 1
             built = build_wedge_graph(self.device, graph, self.tuning, counting, first_layer, tiles)
             if per == "vertex":
-                check_vertices(graph, int(built.degree.max()))
+                check_vertices(graph, int(built.degree.max()), has_edges="edge" in motif.granularities)
             items, costs, most = order_items(self.device, built, min_degree)
             return self._schedule_items(
                 PreparedButterflyGpu(motif, graph, per, built, items, costs), built, most

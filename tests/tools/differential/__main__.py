@@ -16,7 +16,7 @@ from numpy.random import default_rng
 
 from papilio.errors import CapacityError, DeviceLostError, UnsupportedError
 from tests.tools.differential.answers import Answer, Answerer, EngineAnswerer
-from tests.tools.differential.cases import FAMILIES, Case, Size, draw_case, draw_family
+from tests.tools.differential.cases import DRAWS, Case, Size, draw_case, draw_family
 from tests.tools.differential.definition import OracleAnswerer
 from tests.tools.differential.laws import LAWS, Asked, check_sums
 from tests.tools.differential.shrink import shrink
@@ -173,7 +173,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="another seed draws other cases")
     parser.add_argument("--case", type=int, help="examine this one alone")
     parser.add_argument("--size", choices=("tiny", "small", "large"), default="large", help="of the graphs")
-    parser.add_argument("--families", nargs="+", choices=list(FAMILIES), default=[], help="all by default")
+    parser.add_argument("--families", nargs="+", choices=list(DRAWS), default=[], help="all by default")
     parser.add_argument("--law", choices=list(LAWS), help="this one alone")
     parser.add_argument("--record", type=Path, help="keep the answers in this file")
     parser.add_argument(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from time import monotonic
@@ -21,10 +21,9 @@ from papilio.kernels.peel.decompose import Decomposed, decompose_on_cpu, decompo
 from papilio.kernels.peel.gpu import PeelTuning
 from papilio.kernels.peel.phases import ignore_report
 from papilio.motifs import Cell
+from tests.families.examples import Row
 from tests.tools.differential.cases import Question
 from tests.tools.differential.graphs import Graph
-
-Row = tuple[tuple[int, ...], ...]
 
 MOST_ROWS = 200_000
 """Rows that are compared one by one; of more the number and the checksum are."""
@@ -115,7 +114,7 @@ class EngineAnswerer:
         if kind == "cpu":
             return resolve(names[kind])(tuning.get("cpu_threads", 1), **given)
         engine = resolve(names[kind])(self.device, **given)
-        counts = engine if question.listing is None else engine.engine
+        counts = getattr(engine, "engine", engine)  # of a lister
         counts.tuning = _change(counts.tuning, tuning)
         for name in ("patience", "max_words", "chunk_values"):
             for owner in (engine, counts):
@@ -175,20 +174,29 @@ def run(
     """Run an engine, and collect the rows of a lister."""
     if question.listing is None:
         return engine.run(prepared, *span, bounds, cut), []
-    ids = [getattr(prepared, f"ids_{layer}") for layer in family_of(question.motif).columns(question.motif)]
+    family = family_of(question.motif)
+    ids = [getattr(prepared, f"ids_{layer}") for layer in family.columns(question.motif)]
     rows: list[Row] = []
     lock = threading.Lock()
 
     def sink(*columns: RowColumn, part: int | None = None) -> None:
-        sides = [_cut_rows(column) for column in columns]
+        members, numbers = columns[: len(ids)], columns[len(ids) :]
+        sides = [_cut_rows(column) for column in members]
         with lock:
             if len(rows) <= MOST_ROWS:
-                rows.extend(
+                found = [
                     tuple(tuple(of[each].tolist()) for of, each in zip(ids, row, strict=True))
                     for row in zip(*sides, strict=True)
-                )
+                ]
+                rows.extend(_add_numbers(found, numbers) if numbers else found)
 
     return engine.run(prepared, *span, bounds, cut, sink=sink), rows
+
+
+def _add_numbers(rows: Sequence[Row], columns: Sequence[Any]) -> Iterator[Row]:
+    """Yield the rows with their numbers, to nine digits: sums depend on the order of their terms."""
+    for row, *numbers in zip(rows, *(column.tolist() for column in columns), strict=True):
+        yield (*row, tuple(float(f"{each:.9g}") for each in numbers))  # type: ignore[misc]
 
 
 def _cut_rows(column: RowColumn) -> Sequence[NDArray[Any]]:

@@ -21,6 +21,7 @@ from papilio.motifs import (
     MaximalBiclique,
     MaximalClique,
     Motif,
+    Projection,
 )
 from tests.tools.differential.graphs import Graph, draw_bipartite, draw_size, draw_unipartite
 
@@ -84,16 +85,19 @@ def _ask_butterflies(random: Generator) -> _Draw:
     return _Draw(Question(Butterfly(), _pick(random, "total", "total", "vertex", "edge")), 65537, 200_000)
 
 
-def _ask_signed(random: Generator) -> _Draw:
+def _ask_balanced_butterflies(random: Generator) -> _Draw:
     side = _pick(random, "u", "v")
-    motif: Motif = _pick(
+    motif = _pick(
         random,
         BalancedButterfly(),
         BalancedButterfly(_pick(random, 3, 5, None), pair_side=side),
         BalancedButterfly(None, int(random.integers(2, 9)), side),
-        Census(side),
     )
     return _Draw(Question(motif, _pick(random, *motif.granularities)), 16385, 60_000)
+
+
+def _ask_censuses(random: Generator) -> _Draw:
+    return _Draw(Question(Census(_pick(random, "u", "v"))), 16385, 60_000)
 
 
 def _sides(random: Generator, largest: int) -> dict[str, int | None]:
@@ -106,9 +110,8 @@ def _sides(random: Generator, largest: int) -> dict[str, int | None]:
     return {"p": p, "q": q, **bounds}
 
 
-def _ask_bicliques(random: Generator) -> _Draw:
-    kind = _pick(random, Biclique, Biclique, Biclique, BalancedBiclique)
-    motif: Biclique = kind(**_sides(random, 9))
+def _ask_bicliques(random: Generator, kind: type[Biclique] = Biclique) -> _Draw:
+    motif = kind(**_sides(random, 9))
     if motif.needs_signs:
         listing, per = None, _pick(random, *motif.granularities)
     else:
@@ -122,6 +125,8 @@ def _ask_bicliques(random: Generator) -> _Draw:
     if max(motif.p or 0, motif.q or 0) > 5:  # one of these layers would be searched without end
         options = tuple(option for option in options if option[0] != "anchor")
     if listing is not None:
+        assert motif.p is not None
+        assert motif.q is not None
         sides = (257, 1000) if motif.p + motif.q < 5 else (33, 200)
     return _Draw(Question(motif, per, options, listing), *sides)
 
@@ -153,6 +158,14 @@ def _ask_maximal_bicliques(random: Generator) -> _Draw:
     return _Draw(Question(motif, options=_options(random, motif), listing=listing), 8193, 70_000)
 
 
+def _ask_projections(random: Generator) -> _Draw:
+    weighting = _pick(random, None, None, "jaccard", "cosine", "hyperbolic", "resource")
+    motif = Projection(_pick(random, "u", "v"), _pick(random, 1, 2, 2, 3, 9), weighting)
+    if random.random() < 0.5:
+        return _Draw(Question(motif, listing=Listing()), 257, 1000)
+    return _Draw(Question(motif), 4097, 20_000)
+
+
 def _ask_peeling(random: Generator) -> _Draw:
     return _Draw(Question(Butterfly(), peels=_pick(random, "wing", "u", "v")), 4097, 20_000)
 
@@ -165,15 +178,21 @@ def _draw_listing(random: Generator, n_layers: int) -> Listing:
     return Listing(None, *held[:n_layers])
 
 
-FAMILIES: Mapping[str, Callable[[Generator], _Draw]] = {
+PEELING = "peeling"
+
+DRAWS: Mapping[str, Callable[[Generator], _Draw]] = {
     "butterfly": _ask_butterflies,
-    "signed": _ask_signed,
+    "balanced-butterfly": _ask_balanced_butterflies,
+    "census": _ask_censuses,
     "biclique": _ask_bicliques,
+    "balanced-biclique": lambda random: _ask_bicliques(random, BalancedBiclique),
     "clique": _ask_cliques,
     "maximal-clique": _ask_maximal_cliques,
     "maximal-biclique": _ask_maximal_bicliques,
-    "peeling": _ask_peeling,
+    "projection": _ask_projections,
+    PEELING: _ask_peeling,
 }
+"""What draws a question, by the name of its motif; and decompositions."""
 
 _LIMITS: Mapping[Size, tuple[int, int, int]] = {
     "tiny": (8, 40, 8),
@@ -184,17 +203,17 @@ _LIMITS: Mapping[Size, tuple[int, int, int]] = {
 
 
 def draw_family(number: int) -> str:
-    """Return the family of a case."""
-    return str(default_rng([number, 2]).choice(list(FAMILIES)))
+    """Return what a case is about: a key of ``DRAWS``."""
+    return str(default_rng([number, 2]).choice(list(DRAWS)))
 
 
 def draw_case(number: int, size: Size) -> Case:
     """Return the case of a number."""
     random, family = default_rng([number, *size.encode()]), draw_family(number)
-    drawn, (side, edges, dense) = FAMILIES[family](random), _LIMITS[size]
+    drawn, (side, edges, dense) = DRAWS[family](random), _LIMITS[size]
     motif = drawn.question.motif
     most_side = min(side, drawn.most_side)
-    if isinstance(motif, Clique | MaximalClique):
+    if family_of(motif).graph_kind == "unipartite":
         shape, graph = draw_unipartite(random, most_side, min(dense, drawn.most_dense))
     else:
         shape, graph = draw_bipartite(random, most_side, min(edges, drawn.most_dense), motif.needs_signs)
@@ -207,7 +226,7 @@ def draw_case(number: int, size: Size) -> Case:
             for name, n, size in bounds
         }
         question = replace(question, listing=replace(listing, **held))
-    return Case(number, family, shape, graph, question, _draw_tuning(random, family))
+    return Case(number, family, shape, graph, question, _draw_tuning(random, question))
 
 
 _WEDGE_CONSTANTS: Mapping[str, tuple[Any, ...]] = {
@@ -227,10 +246,11 @@ _PEEL_CONSTANTS: Mapping[str, tuple[Any, ...]] = {
 }  # fmt: skip
 
 
-def _draw_tuning(random: Generator, family: str) -> Mapping[str, Any]:
+def _draw_tuning(random: Generator, question: Question) -> Mapping[str, Any]:
     """Return changes, none of them half of the time; those that need another compilation are left out."""
     if random.random() < 0.5:
         return {}
-    known = {"butterfly": _WEDGE_CONSTANTS, "signed": _WEDGE_CONSTANTS, "peeling": _PEEL_CONSTANTS}
-    values = {**known.get(family, _TREE_CONSTANTS), "cpu_threads": (2, 3)}
+    engine = family_of(question.motif).engines["cpu"]
+    constants = _WEDGE_CONSTANTS if ".wedge." in engine or ".project." in engine else _TREE_CONSTANTS
+    values = {**(_PEEL_CONSTANTS if question.peels else constants), "cpu_threads": (2, 3)}
     return {name: _pick(random, *values[name]) for name in values if random.random() < 0.4}

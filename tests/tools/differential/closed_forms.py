@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from math import comb
 
 import numpy as np
@@ -9,7 +10,13 @@ from numpy.random import Generator
 
 from papilio.families import family_of
 from papilio.graph import BipartiteGraph, UnipartiteGraph
-from papilio.motifs import BalancedButterfly, Biclique, Cell, Census, Clique, MaximalBiclique, MaximalClique
+from papilio.motifs import (
+    BalancedButterfly,
+    Biclique,
+    Cell,
+    Clique,
+    Projection,
+)
 from tests.tools.differential.answers import Answer
 from tests.tools.differential.cases import Question
 from tests.tools.differential.graphs import Graph
@@ -42,21 +49,41 @@ def draw_closed(question: Question, random: Generator, large: bool) -> Closed | 
 
 
 def _draw_default(question: Question, random: Generator, large: bool) -> tuple[Graph, Answer] | None:
-    motif = question.motif
-    if question.listing is not None or isinstance(motif, Census):
-        return None
     if question.peels:
         return _peel(question.peels, *(int(random.choice(_SMALL)) for _ in "uv"))
-    if isinstance(motif, MaximalBiclique):
-        return _crown(motif, int(random.integers(2, 20 if large else 11)))
-    if isinstance(motif, MaximalClique):
-        return _groups(motif, int(random.integers(2, 5)), int(random.integers(1, 10 if large else 6)))
-    if isinstance(motif, Clique):
-        is_short = motif.k is not None and question.per == "total" and large
-        n = int(random.choice(_SMALL + _MIDDLE if is_short else _SMALL))
-        graph: Graph = UnipartiteGraph.from_edges(*np.triu_indices(n, 1), n)
-        return graph, _complete(question, graph, {(k,): comb(n, k) for k in range(1, n + 1)})
+    return None if question.listing is not None else FORMS[question.motif.name](question, random, large)
+
+
+def _fill_layers(question: Question, random: Generator, large: bool) -> tuple[Graph, Answer]:
     return _complete_layers(question, _draw_sides(random, question, large), random)
+
+
+def _fill_clique(question: Question, random: Generator, large: bool) -> tuple[Graph, Answer]:
+    motif = question.motif
+    assert isinstance(motif, Clique)
+    is_short = motif.k is not None and question.per == "total" and large
+    n = int(random.choice(_SMALL + _MIDDLE if is_short else _SMALL))
+    graph = UnipartiteGraph.from_edges(*np.triu_indices(n, 1), n)
+    return graph, _complete(question, graph, {(k,): comb(n, k) for k in range(1, n + 1)})
+
+
+def _agree(question: Question, random: Generator, large: bool) -> tuple[Graph, Answer]:
+    """Return a complete graph of one sign, all of whose butterflies are of one class."""
+    m, n = (int(random.choice(_SMALL)) for _ in "uv")
+    at, sign = (((1, 1), 1), ((2, 2), -1))[int(random.integers(2))]
+    graph = BipartiteGraph.from_edges(*np.divmod(np.arange(m * n), n), m, n, np.full(m * n, sign))
+    total = comb(m, 2) * comb(n, 2)
+    return graph, Answer(None, None, total, {at: total})
+
+
+def _share_all(question: Question, random: Generator, large: bool) -> tuple[Graph, Answer]:
+    """Return a complete graph: all pairs of a layer share all vertices of the other."""
+    motif = question.motif
+    assert isinstance(motif, Projection)
+    m, n = (int(random.choice(_SMALL)) for _ in "uv")
+    graph = BipartiteGraph.from_edges(*np.divmod(np.arange(m * n), n), m, n)
+    own, other = (m, n) if motif.layer == "u" else (n, m)
+    return graph, Answer(None, None, comb(own, 2) if other >= motif.min_common else 0)
 
 
 def _complete_layers(question: Question, sides: tuple[int, int], random: Generator) -> tuple[Graph, Answer]:
@@ -114,20 +141,22 @@ def _complete(question: Question, graph: Graph, cells: dict[Cell, int]) -> Answe
     return Answer(None, None, total, cells if motif.is_table else {}, vectors)
 
 
-def _crown(motif: MaximalBiclique, n: int) -> tuple[Graph, Answer]:
+def _crown(question: Question, random: Generator, large: bool) -> tuple[Graph, Answer]:
     """Return the complement of a matching: all that is not matched to a set of U is the other side."""
+    n = int(random.integers(2, 20 if large else 11))
     u, v = np.divmod(np.arange(n * n), n)
     graph = BipartiteGraph.from_edges(u[u != v], v[u != v], n, n)
-    cells = {(p, n - p): comb(n, p) for p in range(1, n) if motif.has_cell((p, n - p))}
+    cells = {(p, n - p): comb(n, p) for p in range(1, n) if question.motif.has_cell((p, n - p))}
     return graph, Answer(None, None, sum(cells.values()), cells)
 
 
-def _groups(motif: MaximalClique, size: int, n_groups: int) -> tuple[Graph, Answer]:
+def _groups(question: Question, random: Generator, large: bool) -> tuple[Graph, Answer]:
     """Return what is adjacent but within groups: one of each makes a maximal clique."""
+    size, n_groups = int(random.integers(2, 5)), int(random.integers(1, 10 if large else 6))
     n = size * n_groups
     u, v = np.triu_indices(n, 1)
     graph = UnipartiteGraph.from_edges(u[u // size != v // size], v[u // size != v // size], n)
-    cells = {(n_groups,): size**n_groups} if motif.has_cell((n_groups,)) else {}
+    cells = {(n_groups,): size**n_groups} if question.motif.has_cell((n_groups,)) else {}
     return graph, Answer(None, None, sum(cells.values()), cells)
 
 
@@ -139,3 +168,17 @@ def _peel(peels: str, m: int, n: int) -> tuple[Graph, Answer]:
     }[peels]  # fmt: skip
     numbers = {"number": np.full(size, number, np.uint64)}
     return BipartiteGraph.from_edges(u, v, m, n), Answer(None, None, size * number, {}, numbers)
+
+
+FORMS: Mapping[str, Callable[[Question, Generator, bool], tuple[Graph, Answer]]] = {
+    "butterfly": _fill_layers,
+    "balanced-butterfly": _fill_layers,
+    "census": _agree,
+    "biclique": _fill_layers,
+    "balanced-biclique": _fill_layers,
+    "clique": _fill_clique,
+    "maximal-clique": _groups,
+    "maximal-biclique": _crown,
+    "projection": _share_all,
+}
+"""What draws a graph with the answer to a question, by the name of its motif; the last argument is true for a GPU."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from papilio.families import family_of
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.engine import Partial
-from papilio.motifs import BalancedButterfly, Biclique, Butterfly, Census, MaximalBiclique, MaximalClique
+from papilio.motifs import BalancedButterfly, Biclique, Census, MaximalBiclique, Projection
 from papilio.parts import Layer
 from tests.tools.clique_parts import count_clique_parts, cut_cliques_by_definition
 from tests.tools.differential.answers import Answer, Answerer, EngineAnswerer
@@ -101,16 +102,25 @@ def _with_held(question: Question, held: Mapping[str, tuple[int, ...]]) -> Quest
 
 def _name(asked: Asked, to: list[NDArray[Any]]) -> Answer:
     """Return the answer with other names; checksums and forests follow from names, and are left out."""
-    graph, answer, peels = asked.case.graph, asked.answer, asked.case.question.peels
+    graph, answer, question = asked.case.graph, asked.answer, asked.case.question
+    peels = question.peels
     ends = np.stack((to[0][graph.u], to[-1][graph.v]))
     if isinstance(graph, UnipartiteGraph):
         ends = np.sort(ends, axis=0)
     by_place = {"edge": np.lexsort((ends[1], ends[0])), "u": np.argsort(to[0]), "v": np.argsort(to[-1])}
     by_place |= {"n": by_place["u"], "number": by_place["edge" if peels == "wing" else peels or "u"]}
     vectors = {name: vector[by_place[name]] for name, vector in answer.vectors.items() if name in by_place}
-    rows = answer.rows and sorted(
-        tuple(tuple(sorted(of[list(side)].tolist())) for of, side in zip(to, row, strict=True))
-        for row in answer.rows
+    if isinstance(question.motif, Projection):  # its rows have vertices of one layer
+        to = [to["uv".index(question.motif.layer)]]
+    rows = (
+        answer.rows
+        and sorted(  # numbers stay
+            (
+                *(tuple(sorted(of[list(side)].tolist())) for of, side in zip(to, row, strict=False)),
+                *row[len(to) :],
+            )
+            for row in answer.rows
+        )
     )
     return replace(answer, vectors=vectors, checksum=None, rows=rows)
 
@@ -127,6 +137,7 @@ def check_layers(asked: Asked) -> str:
     if question.peels:
         numbers = answer.vectors["number"]
         vectors = {"number": numbers[order] if question.peels == "wing" else numbers}
+    is_one_layer = isinstance(question.motif, Projection)
     cells = (
         answer.cells
         if isinstance(question.motif, Census)
@@ -137,7 +148,7 @@ def check_layers(asked: Asked) -> str:
         cells=cells,
         vectors={name: each for name, each in vectors.items() if name in answer.vectors},
         checksum=None,
-        rows=answer.rows and sorted(row[::-1] for row in answer.rows),
+        rows=answer.rows and sorted(answer.rows if is_one_layer else (row[::-1] for row in answer.rows)),
     )
     return asked.compare(graph.swap_layers(), wanted, _swap(question))
 
@@ -150,6 +161,8 @@ def _swap(question: Question) -> Question:
         motif = MaximalBiclique(motif.min_v, motif.min_u, motif.max_v, motif.max_u)
     elif isinstance(motif, Census | BalancedButterfly) and motif != BalancedButterfly():
         motif = replace(motif, pair_side=other[motif.pair_side])  # type: ignore[arg-type]
+    elif isinstance(motif, Projection):
+        motif = replace(motif, layer=other[motif.layer])  # type: ignore[arg-type]
     options = tuple((name, other.get(value, value)) for name, value in question.options)
     swapped = replace(question, motif=motif, options=options, peels=other.get(question.peels, question.peels))
     listing = question.listing
@@ -219,40 +232,59 @@ def check_closed_forms(asked: Asked) -> str:
     return asked.compare(graph, wanted, replace(asked.case.question, options=options))
 
 
+def _count_cliques(asked: Asked, engine: Any, n: int, *, outer: bool) -> Partial:
+    graph, question = asked.case.graph, asked.case.question
+    assert isinstance(graph, UnipartiteGraph)
+    order, vertices = (asked.random.permutation(graph.n) for _ in range(2))
+    groups = [group.tolist() for group in np.array_split(vertices, n)]
+    cut = cut_cliques_by_definition(graph, order.tolist(), groups, outer=outer)
+    return count_clique_parts(engine, graph, cut, question.motif, question.per)
+
+
+def _count_wedges(asked: Asked, engine: Any, n: int) -> Partial:
+    """Return half of both ways of cutting."""
+    graph, motif, per = asked.case.graph, asked.case.question.motif, asked.case.question.per
+    assert isinstance(graph, BipartiteGraph)
+    cut = cut_grid(graph, n, 2, per) + cut_closures(graph, n, asked.case.number, per)
+    ran = [(part, engine.run(prepared, 0, prepared.n_items)) for part in cut
+           for prepared in [engine.prepare(part, motif, per)]]  # fmt: skip
+    total, vectors = sum(each.total for _, each in ran), add_vectors(graph, per, ran)
+    halves = {name: vector // 2 for name, vector in vectors.items()}
+    return Partial(0, total // 2 if total % 2 == 0 else -1, 0, halves)
+
+
+def _count_roots(asked: Asked, engine: Any, n: int, cutter: Callable[..., Any]) -> Partial:
+    graph, motif, per = asked.case.graph, asked.case.question.motif, asked.case.question.per
+    assert isinstance(graph, BipartiteGraph)
+    layer: Layer = asked.random.choice(["u", "v"])  # type: ignore[assignment]
+    if isinstance(motif, Biclique) and max(motif.p or 1, motif.q or 1) > 5:  # the side of fewer is enumerated
+        layer = "u" if (motif.p or 9) < (motif.q or 9) else "v"
+    cut = cutter(graph, layer, group_at_random(graph, layer, n, asked.case.number))
+    return count_parts(engine, graph, cut, motif, per)
+
+
+PARTED: Mapping[str, Callable[[Asked, Any, int], Partial]] = {
+    "wedges": _count_wedges,
+    "roots": partial(_count_roots, cutter=cut_by_definition),
+    "maximal-bicliques": partial(_count_roots, cutter=cut_maximal_by_definition),
+    "cliques": partial(_count_cliques, outer=False),
+    "maximal-cliques": partial(_count_cliques, outer=True),
+}
+"""What counts in n parts, cut by definition, by the kind of the partition."""
+
+
 def check_parts(asked: Asked) -> str:
     """The parts of a graph, cut any way, add up to it."""
-    graph, question, motif = asked.case.graph, asked.case.question, asked.case.question.motif
-    is_partless = question.peels or question.listing is not None or motif.needs_signs
-    if is_partless or graph.n_edges > _MOST_CUT or not isinstance(asked.answerer, EngineAnswerer):
+    graph, question = asked.case.graph, asked.case.question
+    parted = family_of(question.motif).parted
+    if parted is None or question.peels or question.listing is not None:
+        return ""
+    if graph.n_edges > _MOST_CUT or not isinstance(asked.answerer, EngineAnswerer):
         return ""
     options = tuple(option for option in question.options if option[0] == "algorithm")
     engine = asked.answerer.make(replace(question, options=options), asked.case.tuning)
-    n, seed = int(asked.random.integers(1, 5)), asked.case.number
-    if isinstance(graph, UnipartiteGraph):
-        order, vertices = (asked.random.permutation(graph.n) for _ in range(2))
-        groups = [group.tolist() for group in np.array_split(vertices, n)]
-        of_cliques = cut_cliques_by_definition(
-            graph, order.tolist(), groups, outer=isinstance(motif, MaximalClique)
-        )
-        got = count_clique_parts(engine, graph, of_cliques, motif, question.per)
-    elif isinstance(motif, Butterfly):
-        cut = cut_grid(graph, n, 2, question.per) + cut_closures(graph, n, seed, question.per)
-        # Twice the whole: by both ways of cutting
-        ran = [(part, engine.run(prepared, 0, prepared.n_items)) for part in cut
-               for prepared in [engine.prepare(part, motif, question.per)]]  # fmt: skip
-        total, vectors = sum(each.total for _, each in ran), add_vectors(graph, question.per, ran)
-        got = Partial(
-            0, total // 2 if total % 2 == 0 else -1, 0, {name: v // 2 for name, v in vectors.items()}
-        )
-    else:
-        layer: Layer = asked.random.choice(["u", "v"])  # type: ignore[assignment]
-        if (
-            isinstance(motif, Biclique) and max(motif.p or 1, motif.q or 1) > 5
-        ):  # the side of fewer is enumerated
-            layer = "u" if (motif.p or 9) < (motif.q or 9) else "v"
-        cutter = cut_maximal_by_definition if isinstance(motif, MaximalBiclique) else cut_by_definition
-        of_roots = cutter(graph, layer, group_at_random(graph, layer, n, seed))
-        got = count_parts(engine, graph, of_roots, motif, question.per)
+    n = int(asked.random.integers(1, 5))
+    got = PARTED[parted.kind](asked, engine, n)
     checksum = got.checksum if asked.answer.checksum is not None else None
     found = Answer(None, None, got.total, got.cells, got.vectors, checksum)
     return found.differs_from(asked.answer) and f"{n} parts: {found.differs_from(asked.answer)}"
