@@ -25,6 +25,9 @@ from papilio.tasks.warming import list_questions, warm_everything
 
 _GRAPH = "--scale-u 8 --edges 2000 --seed 1"
 
+_PROBES = {"total": ("probe", "probe_counts"), "vertex": ("probe_vertices",), "edge": ()}
+"""Methods of engines that estimate; most classes have one of them."""
+
 
 def list_commands() -> Iterator[str]:
     """Yield the questions of all motifs as commands: counts, estimates where there are any, and listings."""
@@ -36,16 +39,16 @@ def list_commands() -> Iterator[str]:
             yield f"enumerate {words} --output listed-{number}"
         elif not question.options:
             yield f"count {words} --per {question.per}"
-            if question.per == "total" and resolve(row.engines["cpu"]).probe is not Engine.probe:
-                yield f"estimate {words}"
+            engine = resolve(row.engines["cpu"])
+            if any(getattr(engine, name) is not getattr(Engine, name) for name in _PROBES[question.per]):
+                yield f"estimate {words} --per {question.per}"
 
 
 COMMANDS = (
     f"generate rmat {_GRAPH} --scale-v 8 votes", f"generate rmat {_GRAPH} --scale-v 8 --signs 0.5 signed",
     f"generate rmat {_GRAPH} friends", "info votes", *list_commands(),
-    *(f"count biclique votes {sizes}" for sizes in ("-p 3 -q 4", "-p 6 -q 6", "-p 3 --all-q", "--all-p -q 3", "--all")),
-    *(f"estimate biclique votes {sizes}" for sizes in ("-p 3 -q 4", "-p 6 -q 6", "--all")),
-    "estimate clique friends -k 5", "count balanced-butterfly signed -k 3 --pair-side u",
+    *(f"count biclique votes {sizes}" for sizes in ("-p 3 -q 4", "-p 3 --all-q", "--all-p -q 3")),
+    "estimate biclique votes -p 3 -q 4", "estimate clique friends -k 5",
     "census signed --pair-side u --top 10 --by coherent",
     "count clique friends -k 5", "enumerate biclique votes -p 3 -q 4 --output listed-bicliques",
     "measure maximum-clique friends", "measure maximum-clique friends --per vertex",

@@ -13,13 +13,13 @@ import papilio
 from papilio.errors import UnsupportedError
 from papilio.families import FAMILIES
 from papilio.storage.store import write_store
-from tests.families.examples import EXAMPLES
+from tests.families.examples import example_of
 from tests.tools.commands import Run
 
 HERE: dict[str, Any] = {"cluster": "inline", "engine": "cpu"}
 
 MOTIFS: dict[str, list[papilio.motifs.Motif]] = {
-    kind: [EXAMPLES[name].questions[0] for name, row in FAMILIES.items() if row.graph_kind == kind]
+    kind: [example_of(name).questions[0] for name, row in FAMILIES.items() if row.graph_kind == kind]
     for kind in ("bipartite", "unipartite")
 }
 
