@@ -72,4 +72,6 @@ def test_signatures_and_commands_are_as_written(file, lines):
     found, expected = "\n".join(lines()) + "\n", HERE / file
     if os.environ.get("PAPILIO_WRITE_SURFACE"):
         expected.write_text(found)
-    assert found == expected.read_text()
+    assert found == expected.read_text(), (
+        f"tests/api/{file}: if this is meant, run PAPILIO_WRITE_SURFACE=1 python -m pytest tests/api/test_surface.py"
+    )

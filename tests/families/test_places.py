@@ -56,6 +56,13 @@ def sections(name: str, begin: str, end: str) -> str:
     return text.split(begin, 1)[1].split(end, 1)[0]
 
 
+def test_the_table_of_motifs_is_that_of_the_rows() -> None:
+    for name in MOTIFS:
+        require(name in FAMILIES, "papilio/families.py", f"a row of {name!r} to _ROWS")
+    for name in FAMILIES:
+        require(name in MOTIFS, "papilio/motifs.py", f"the class of {name!r} to MOTIFS")
+
+
 @of_rows
 def test_the_reference_of_python_has_it(row: Family) -> None:
     name = row.motif.__name__
@@ -245,9 +252,3 @@ def test_what_is_compiled_ahead_covers_it(row: Family) -> None:
     assert {per for _, per in asked} == {per for motif, _ in asked for per in motif.granularities}
     if row.listed is not None:
         assert any(each.listing is not None for each in questions)
-
-
-def test_the_table_of_motifs_is_that_of_the_rows() -> None:
-    assert MOTIFS.keys() == FAMILIES.keys(), (
-        "papilio/motifs.py: MOTIFS and the rows of papilio/families.py differ"
-    )
