@@ -85,7 +85,9 @@ def test_every_module_belongs_to_a_layer() -> None:
     parts = {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in MODULES}
     assert {part for part in parts if layer_of(part) is None} == {"__init__", "__main__"}
     gone = {name for names in LAYERS for name in names} - parts
-    assert not gone, f"tests/test_imports.py: remove {', '.join(sorted(gone))} from LAYERS; papilio has no such module"
+    assert not gone, (
+        f"tests/test_imports.py: remove {', '.join(sorted(gone))} from LAYERS; papilio has no such module"
+    )
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
