@@ -16,6 +16,7 @@ from papilio.kernels import jit
 from papilio.kernels.jit import compiled
 from tests.conftest import ROOT
 from tests.tools.commands import Run
+from tools.machine_code_steps import COMMANDS, GRAPHS
 
 
 class Row(NamedTuple):
@@ -43,13 +44,8 @@ def add_rest(values: Any, by: int, at: int) -> None:
     values[at] += values[at] % by
 
 
-def test_the_commands_that_a_wheel_is_compiled_by_are_commands(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("NUMBA_CPU_NAME", "")  # the module sets it
-    from tools.build_machine_code import COMMANDS
-
-    for command in COMMANDS:  # help is printed where all other words are known
+def test_the_commands_that_a_wheel_is_compiled_by_are_commands(run: Run) -> None:
+    for command in (*GRAPHS, *COMMANDS):  # help is printed where all other words are known
         done = run(*command.split(), "--help")
         assert done.exit_code == 0, done.stderr
 
