@@ -29,7 +29,7 @@ _ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PY
 
 COMMANDS = (
     "count biclique southern-women.txt.gz --all",
-    "count butterfly ratings.csv --u reader --v book",
+    "count butterfly ratings.csv --header --u reader --v book",
     "convert ratings.csv ratings",
     "count butterfly ratings.csv --per vertex --output vertices.parquet",
     "enumerate maximal-biclique ratings.csv --min-u 5 --format csv",

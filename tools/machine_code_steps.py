@@ -13,7 +13,7 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stdout, suppress
 from functools import partial
 from io import StringIO
@@ -30,7 +30,7 @@ GRAPHS = (
     f"generate rmat {_GRAPH} --scale-v 8 votes", f"generate rmat {_GRAPH} --scale-v 8 --signs 0.5 signed",
     f"generate rmat {_GRAPH} friends",
 )  # fmt: skip
-"""Make the graphs of the other commands; run by every process, in a folder of its own."""
+"""Make the graphs that the commands name; run by every process, in a folder of its own."""
 
 COMMANDS = (
     "count butterfly votes", "count biclique votes --all", "count butterfly votes --per vertex",
@@ -58,7 +58,7 @@ COMMANDS = (
 """Commands, the most used first; each runs once, in whichever process is free."""
 
 
-def work(folder: Path, here: bool, ahead: bool, commands: Iterable[str] = COMMANDS) -> None:
+def work(folder: Path, here: bool, ahead: bool, commands: Sequence[str] = COMMANDS) -> None:
     """Run the steps that no other process has begun; parameters as of :func:`tools.build_machine_code.build`.
 
     The current folder is of this process, within one that all share.
@@ -72,7 +72,8 @@ def work(folder: Path, here: bool, ahead: bool, commands: Iterable[str] = COMMAN
     _compile_once(folder, shared, [own, *others])
     with redirect_stdout(StringIO()):
         for command in GRAPHS:
-            _run(command)
+            if any(command.split()[-1] in each.split() for each in commands):
+                _run(command)
         for number, run in enumerate(_list_steps(commands, ahead)):
             if _claim(shared / f"{STEP}{number}"):
                 run()
@@ -114,7 +115,7 @@ def _compile_once(folder: Path, shared: Path, targets: list[jit.Target]) -> None
     jit._Compiled._load = load_alone  # type: ignore[method-assign]
 
 
-def _list_steps(commands: Iterable[str], ahead: bool) -> Iterator[Callable[[], object]]:
+def _list_steps(commands: Sequence[str], ahead: bool) -> Iterator[Callable[[], object]]:
     from papilio.tasks.warming import list_compilations
 
     yield from (partial(_run, command) for command in commands)

@@ -69,6 +69,7 @@ class MachineCode(BuildHookInterface):  # type: ignore[misc]
         try:
             files, finished = build(Path(self._scratch.name, "code"), here=True, seconds=limit_s)
         except (BuildError, OSError) as error:
+            self._scratch.cleanup()
             self.app.display_warning(
                 f"papilio: no kernels are compiled ahead ({error}); first calls compile them"
             )
