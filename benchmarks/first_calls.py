@@ -61,7 +61,7 @@ CALLS = {
     "plan": "papilio.plan('ratings.csv', papilio.Biclique(3, 3))",
     "estimate": "papilio.estimate('ratings.csv', papilio.Biclique(3, 3))",
     "project": "papilio.project('ratings.csv', 'u').to_pandas()",
-    "cliques": "papilio.count('friends.txt', papilio.Clique(4), unipartite=True)",
+    "cliques": "papilio.count('friends.txt', papilio.Clique(4), kind='unipartite')",
 }
 """Calls in Python, after ``import papilio``."""
 

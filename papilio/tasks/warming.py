@@ -69,7 +69,7 @@ def list_compilations(engines: tuple[EngineName, ...]) -> Iterator[tuple[str, Ca
                 yield (
                     f"{question.motif.title} {done}{how} ({name})"
                     + (", beyond 64 rows" if side == _WIDE else ""),
-                    partial(warm_engine, question, name, threads, None, side),
+                    partial(_ask, question, name, threads, side),
                 )
         for kind, layer in _PEELED:
             yield (
@@ -90,6 +90,25 @@ def list_compilations(engines: tuple[EngineName, ...]) -> Iterator[tuple[str, Ca
         for one in paths:
             for model in NULL_NAMES:
                 yield f"samples of the null model {model}, {one.kind} (cpu)", partial(_sample, one, model)
+
+
+def _ask(question: Question, name: EngineName, threads: int, side: int) -> None:
+    """Run a question on a complete graph, and its probes, of which plans and estimates take a number by the clock."""
+    warm_engine(question, name, threads, None, side)
+    engine = question.load_engine(name, threads, None)
+    graph = complete_graph(question.family.graph_kind, side, signed=question.motif.needs_signs)
+    prepared = engine.prepare(graph, question.motif, question.per)
+    items, seeds = np.zeros(min(1, prepared.n_items), np.int64), np.ones(min(1, prepared.n_items), np.uint64)
+    weights, groups = np.ones(items.size), np.array([0, items.size])
+    probes: list[Callable[[], Any]] = [
+        lambda: engine.lots(prepared), lambda: engine.probe(prepared, items, seeds),
+        lambda: engine.count_lots(prepared), lambda: engine.probe_counts(prepared, items, seeds),
+    ]  # fmt: skip
+    if question.per == "vertex" and not question.motif.is_table:
+        probes.append(lambda: engine.probe_vertices(prepared, items, seeds, weights, groups))
+    for use in probes:
+        with suppress(UnsupportedError):
+            use()
 
 
 def _sample(graph: BipartiteGraph | UnipartiteGraph, model: NullName) -> None:
