@@ -5,9 +5,10 @@ from __future__ import annotations
 import io
 import os
 import pty
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +20,7 @@ from papilio.cluster.progress import ProgressBar
 from papilio.kernels import announce, jit
 from papilio.kernels.announce import COMPILING, PATIENCE_S, PAUSE_S, Compilations, silent_compiling
 from papilio.storage.store import write_store
+from tests.conftest import ROOT
 from tests.tools.commands import Run
 
 
@@ -249,3 +251,44 @@ def test_every_command_that_compiles_says_so_on_a_terminal(
     clock.move(PAUSE_S)
     done = run(*words)
     assert (done.exit_code, COMPILING in done.stdout + done.stderr) == (0, False), "nobody watches a pipe"
+
+
+def test_workers_tell_their_clients(
+    compilations: Compilations, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from papilio.cluster import dispatcher
+
+    monkeypatch.setattr(dispatcher, "tell_compiling_by", compilations.tell_by)
+    told: list[tuple[str, str]] = []
+    worker: Any = SimpleNamespace(log_event=lambda topic, line: told.append((topic, line)))
+    dispatcher.forward_compiling(dispatcher.name_process(), worker)
+    compile_for(compilations, clock, 1)
+    assert told == [], "a worker in the process of the client"
+    for _ in range(2):  # of two clients
+        dispatcher.forward_compiling(("elsewhere", 1), worker)
+    clock.move(PAUSE_S)
+    compile_for(compilations, clock, 1)
+    assert told == [(dispatcher.COMPILING_TOPIC, COMPILING)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("flags", "told"), [((), 1), (("--workers", "2", "--cluster", "local"), 1), (("--quiet",), 0)]
+)
+def test_a_first_count_says_that_it_compiles(flags: tuple[str, ...], told: int, tmp_path: Path) -> None:
+    """In this process or in two workers, above the bar, once."""
+    write_store(tmp_path / "store", GRAPH, provenance={})
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "papilio", "count", "butterfly", str(tmp_path / "store"), *flags], cwd=ROOT,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "150", "NUMBA_CACHE_DIR": str(tmp_path / "compiled")},
+        stdout=subprocess.PIPE, stderr=theirs,
+    )  # fmt: skip
+    os.close(theirs)
+    written = b""
+    with suppress(OSError):  # how a terminal ends
+        while chunk := os.read(ours, 4096):
+            written += chunk
+    assert process.communicate()[0] == b"1\n"
+    os.close(ours)
+    assert written.decode().count(COMPILING) == told
