@@ -56,9 +56,10 @@ class Compilations:
         self._timer: Any = None
 
     def tell_by(self, tell: Tell) -> None:
-        """Announce compilations by ``tell``, by default a line on standard error, until it is forgotten."""
+        """Announce the next compilations by ``tell``, by default a line on standard error, until it is forgotten."""
         with self._lock:
             self._tells.append(tell)
+            self._waited_s, self._is_told = 0.0, False
 
     def forget(self, tell: Tell) -> None:
         """Announce as before ``tell``."""

@@ -10,6 +10,8 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
 from types import SimpleNamespace
 from typing import Any
 
@@ -117,18 +119,30 @@ def test_compilations_of_a_gpu_are_announced_once(compilations: Compilations, cl
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], str]]:
     """Put standard error on a pseudo-terminal; yields a function that returns what has been written there."""
     ours, theirs = pty.openpty()
-    os.set_blocking(ours, False)
+    chunks: SimpleQueue[bytes] = SimpleQueue()
+
+    def receive() -> None:  # all the time: a terminal that nobody reads blocks
+        with suppress(OSError):  # how a terminal ends
+            while chunk := os.read(ours, 4096):
+                chunks.put(chunk)
 
     def read() -> str:
-        try:
-            return os.read(ours, 1 << 16).decode()
-        except BlockingIOError:
-            return ""
+        stream.write("<end>")
+        stream.flush()
+        text = b""
+        while not text.endswith(b"<end>"):
+            text += chunks.get()
+        return text.removesuffix(b"<end>").decode()
 
-    with open(theirs, "w", encoding="utf-8") as stream, monkeypatch.context() as patch:
-        patch.setattr(sys, "stderr", stream)
-        yield read
-    os.close(ours)
+    receiver = Thread(target=receive)
+    receiver.start()
+    try:
+        with open(theirs, "w", encoding="utf-8") as stream, monkeypatch.context() as patch:
+            patch.setattr(sys, "stderr", stream)
+            yield read
+    finally:
+        receiver.join()
+        os.close(ours)
 
 
 def test_a_terminal_shows_a_line(
