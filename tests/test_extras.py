@@ -179,6 +179,7 @@ def test_lines_of_the_readme_in_a_clean_environment(tmp_path: Path) -> None:
     environment |= {
         "PATH": f"{home / 'bin'}:{os.environ['PATH']}", "CUDA_VISIBLE_DEVICES": "",
         "NUMBA_CACHE_DIR": str(tmp_path / "compiled"), "PAPILIO_COMPILE_SECONDS": "1500",
+        "PYTHONSAFEPATH": "1",  # the installed package, not the sources of this folder
     }  # fmt: skip
     reached = subprocess.run(
         ["python", "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(tmp_path), "hatchling"],
