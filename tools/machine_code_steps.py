@@ -35,8 +35,9 @@ GRAPHS = (
 COMMANDS = (
     "count butterfly votes", "count biclique votes --all", "count butterfly votes --per vertex",
     "enumerate maximal-biclique votes --output listed-maximal", "decompose wing votes --output wings",
-    "count biclique votes -p 3 -q 4", "count biclique votes -p 6 -q 6", "count butterfly votes --per edge", "plan butterfly votes",
-    "significance butterfly votes --samples 2", "measure maximal-biclique-top votes", "measure robins-alexander votes",
+    "count biclique votes -p 3 -q 4", "count biclique votes -p 6 -q 6", "count butterfly votes --per edge",
+    "plan butterfly votes", "significance butterfly votes --samples 2", "measure maximal-biclique-top votes",
+    "measure robins-alexander votes",
     "count maximal-biclique votes", "count clique friends -k 3", "count clique friends --all-k",
     "count biclique votes --all-p --max-p 6 --all-q",
     "estimate biclique votes -p 3 -q 4", "project votes --layer u --output pairs", "plan biclique votes -p 6 -q 6",
