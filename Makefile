@@ -49,11 +49,14 @@ benchmark: $(VENV)/.test
 	$(BIN)/python -m benchmarks.butterfly --engine $(if $(CUDA),gpu,cpu)
 
 # A wheel and an sdist in dist/, with machine code for GPUs and CPUs, and both tried: each installs into an empty environment and
-# counts. Compiling for all architectures takes minutes the first time; then only what has changed is compiled.
+# counts. The first run compiles some 340 modules for GPUs and 190 files for CPUs; ten of the modules take 17 s of processor time. Later
+# runs take what has not changed: names of files are stamps of their sources.
+# `make wheel -j4` compiles in four processes, `make wheel` in one for each processor.
+JOBS = $(patsubst -j%,%,$(filter -j%,$(MAKEFLAGS)))
 wheel: $(VENV)/.test
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check build 'hatchling>=1.25'
-	$(BIN)/python -m tools.build_cubins
-	$(BIN)/python -m tools.build_machine_code
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check build
+	$(BIN)/python -m tools.build_cubins $(if $(JOBS),-j $(JOBS))
+	$(BIN)/python -m tools.build_machine_code $(if $(JOBS),-j $(JOBS))
 	rm -rf dist && $(BIN)/python -m build --no-isolation --outdir dist
 	@for package in dist/*.whl dist/*.tar.gz; do \
 	  scratch=$$(mktemp -d) && $(PYTHON) -m venv $$scratch/env && \

@@ -60,12 +60,14 @@ def commands(stores: Sequence[str], only: Sequence[str]) -> dict[str, list[str]]
     return {name: words for name, words in named.items() if not only or any(word in name for word in only)}
 
 
-def time_command(name: str, words: Sequence[str], environment: Mapping[str, str], repeat: int) -> Row:
-    """Run a command so often, and return the least wall time and the least processor time."""
+def time_command(
+    name: str, words: Sequence[str], environment: Mapping[str, str], repeat: int, folder: Path | None = None
+) -> Row:
+    """Run a command so often, in a folder, and return the least wall time and the least processor time."""
     walls, processors = [], []
     for _ in range(repeat):
         before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-        subprocess.run(words, check=True, capture_output=True, env=dict(environment))
+        subprocess.run(words, check=True, capture_output=True, env=dict(environment), cwd=folder)
         walls.append(time.perf_counter() - began)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         processors.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from benchmarks.first_calls import CALLS, write_graphs
 from papilio.extras import EXTRAS, how_to_install
 from tests.conftest import ROOT
 from tests.test_imports import MODULES, run_blocked
@@ -164,7 +165,10 @@ def blocks_of(document: str) -> list[tuple[str, str]]:
 
 @pytest.mark.slow
 def test_lines_of_the_readme_in_a_clean_environment(tmp_path: Path) -> None:
-    """Installs the package as the README says, with no other library than its lines name, and runs these."""
+    """Installs the package as the README says, with no other library than its lines name, and runs these.
+
+    The installation has compiled all that they and the first calls of the tutorial need.
+    """
     source, home = tmp_path / "source", tmp_path / "environment"
     ignored = shutil.ignore_patterns(".git", ".venv", "__pycache__", "tests", "docs", "benchmarks")
     shutil.copytree(ROOT, source, ignore=ignored)
@@ -172,7 +176,17 @@ def test_lines_of_the_readme_in_a_clean_environment(tmp_path: Path) -> None:
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL"))
     }
-    environment |= {"PATH": f"{home / 'bin'}:{os.environ['PATH']}", "CUDA_VISIBLE_DEVICES": ""}
+    environment |= {
+        "PATH": f"{home / 'bin'}:{os.environ['PATH']}", "CUDA_VISIBLE_DEVICES": "",
+        "NUMBA_CACHE_DIR": str(tmp_path / "compiled"), "PAPILIO_COMPILE_SECONDS": "1500",
+        "PYTHONSAFEPATH": "1",  # the installed package, not the sources of this folder
+    }  # fmt: skip
+    reached = subprocess.run(
+        ["python", "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(tmp_path), "hatchling"],
+        env=environment, capture_output=True, text=True, timeout=600,
+    )  # fmt: skip
+    if reached.returncode:
+        pytest.skip(f"no package index can be reached: {reached.stderr.strip().splitlines()[-1:]}")
 
     def call(*words: str) -> str:
         run = subprocess.run(words, cwd=source, env=environment, capture_output=True, text=True, timeout=1800)
@@ -204,5 +218,9 @@ open("friends.txt", "w").write("1 2\\n1 3\\n2 3\\n3 4\\n")
     everything = "\n".join(printed)
     assert "341" in everything.split(), "the butterflies of the table"
     assert "36\n(TopEntry(" in everything, "Python's lines"
+    write_graphs(source)
+    for text in CALLS.values():
+        call("python", "-c", f"import papilio; {text}")
+    assert not (tmp_path / "compiled").exists(), "nothing was compiled"
     for example in sorted((source / "examples").glob("*.py")):
         call("python", str(example))

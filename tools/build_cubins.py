@@ -1,17 +1,18 @@
 """Compile all CUDA sources, with all defines that are launched, into the machine code for the wheel.
 
-python -m tools.build_cubins [ARCHITECTURE ...]
+python -m tools.build_cubins [-j THREADS] [ARCHITECTURE ...]
 
-Needs NVRTC, not a GPU. Files in the folder from other sources are removed. Launched kernels have a budget of registers
-and memory, which the tests check: the entries of ``budgets.json`` name it.
+Needs NVRTC, not a GPU. A name of a file is its stamp, of the source, the defines, the architecture and the compiler's
+major version: what lies in the folder is not compiled again, and files of other sources are removed. Launched kernels
+have a budget of registers and memory, which the tests check: the entries of ``budgets.json`` name it.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
-import sys
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -78,10 +79,10 @@ def build_cubin(entry: str, arch: int, folder: Path) -> Path:
     return path
 
 
-def build(asked: Iterable[tuple[str, int]], folder: Path) -> list[Path]:
-    """Compile entries for architectures, in all processors, and remove what else lies in the folder."""
+def build(asked: Iterable[tuple[str, int]], folder: Path, threads: int | None = None) -> list[Path]:
+    """Compile entries for architectures, by default on all processors, and remove what else lies in the folder."""
     folder.mkdir(exist_ok=True)
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(threads or len(os.sched_getaffinity(0))) as pool:
         made = list(pool.map(lambda each: build_cubin(each[0], each[1], folder), asked))
     for path in set(folder.glob("*.cubin")) - set(made):
         path.unlink()
@@ -89,8 +90,14 @@ def build(asked: Iterable[tuple[str, int]], folder: Path) -> list[Path]:
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("architectures", nargs="*", type=int, metavar="ARCHITECTURE")
+    parser.add_argument("-j", type=int, metavar="THREADS", help="by default one for each processor")
+    given = parser.parse_args()
     known = [arch for arch in ARCHITECTURES if arch in nvrtc.getSupportedArchs()]
-    wanted = [int(word) for word in sys.argv[1:]] or known
-    found = build(((entry, arch) for arch in wanted for entry in list_entries(arch)), cubins.FOLDER)
+    asked = ((entry, arch) for arch in given.architectures or known for entry in list_entries(arch))
+    found = build(asked, cubins.FOLDER, given.j)
     size = sum(path.stat().st_size for path in found)
     print(f"{len(found)} files, {size / 2**20:.1f} MiB in {cubins.FOLDER}")

@@ -1,95 +1,114 @@
-"""Compile the CPU kernels into the machine code for the wheel, for each level of x86-64 processors.
+"""Compile the CPU kernels into machine code ahead of their first use, in several processes.
 
-python -m tools.build_machine_code
+python -m tools.build_machine_code [-j PROCESSES]
 
-Runs all questions and the commands below on small graphs; the wheel holds the code compiled meanwhile. Other files in
-the folder are removed.
+For the wheel of ``make wheel``: for each level of x86-64 processors, into the folder that the wheel takes it from. Code
+that lies there and fits the sources is not compiled again, and all other files are removed; after an update of Numba,
+empty the folder. ``pip install .`` compiles for processors like the builder's alone (:mod:`tools.wheel_hook`), within a
+limit of time. :mod:`tools.machine_code_steps` has what is compiled, the most used first.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import os
-import platform
+import subprocess
+import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import chdir, redirect_stdout
-from io import StringIO
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
+from time import monotonic
+from typing import Any, NamedTuple
 
-os.environ["NUMBA_CPU_NAME"] = "generic"  # read when Numba is imported; LLVM optimises for each level later
+ROOT = Path(__file__).resolve().parents[1]
 
-from papilio.families import resolve
-from papilio.kernels import jit
-from papilio.kernels.engine import Engine
-from papilio.tasks.warming import list_questions, warm_everything
+MOST_PROCESSES = 8
+"""More wait for the same functions, and each takes some 300 MB."""
 
-_GRAPH = "--scale-u 8 --edges 2000 --seed 1"
-
-_PROBES = {"total": ("probe", "probe_counts"), "vertex": ("probe_vertices",), "edge": ()}
-"""Methods of engines that estimate; most classes have one of them."""
+USED, STEP = "used-", "step-"
+"""Prefixes of files that the processes share: names of code that is needed, and numbers of steps that have begun."""
 
 
-def list_commands() -> Iterator[str]:
-    """Yield the questions of all motifs as commands: counts, estimates where there are any, and listings."""
-    for number, question in enumerate(list_questions("cpu")):
-        motif, row = question.motif, question.family
-        store = "signed" if motif.needs_signs else "votes" if row.graph_kind == "bipartite" else "friends"
-        words = " ".join((motif.words[0], store, *motif.words[1:]))
-        if question.listing is not None:
-            yield f"enumerate {words} --output listed-{number}"
-        elif not question.options:
-            yield f"count {words} --per {question.per}"
-            engine = resolve(row.engines["cpu"])
-            if any(getattr(engine, name) is not getattr(Engine, name) for name in _PROBES[question.per]):
-                yield f"estimate {words} --per {question.per}"
+class Built(NamedTuple):
+    """Machine code in a folder, and whether the time sufficed for all of it."""
+
+    files: list[Path]
+    finished: bool
 
 
-COMMANDS = (
-    f"generate rmat {_GRAPH} --scale-v 8 votes", f"generate rmat {_GRAPH} --scale-v 8 --signs 0.5 signed",
-    f"generate rmat {_GRAPH} friends", "info votes", *list_commands(),
-    *(f"count biclique votes {sizes}" for sizes in ("-p 3 -q 4", "-p 3 --all-q", "--all-p -q 3")),
-    "estimate biclique votes -p 3 -q 4", "estimate clique friends -k 5",
-    "census signed --pair-side u --top 10 --by coherent",
-    "count clique friends -k 5", "enumerate biclique votes -p 3 -q 4 --output listed-bicliques",
-    "measure maximum-clique friends", "measure maximum-clique friends --per vertex",
-    "measure maximal-biclique-top votes", "measure robins-alexander votes",
-    "measure latapy votes", "measure local votes --per vertex", "measure local votes --per edge",
-    "measure cohesion votes", "measure top votes --per vertex", "measure top votes --per edge",
-    "decompose wing votes --output wings", "decompose tip votes --layer u --output tips",
-)  # fmt: skip
-"""Run in an empty folder, in this order."""
+class BuildError(Exception):
+    """A process that compiles has failed; the message is the last line that it wrote."""
 
 
-def build(folder: Path, commands: tuple[str, ...] = COMMANDS, *, ahead: bool = True) -> list[Path]:
-    """Compile what the commands use, and with ``ahead`` all questions, into a folder; return its files."""
-    from papilio.kernels.compiling import also_kept
+def build(
+    folder: Path,
+    *,
+    here: bool = False,
+    seconds: float | None = None,
+    processes: int | None = None,
+    commands: Iterable[str] | None = None,
+    ahead: bool = True,
+) -> Built:
+    """Compile what the commands use, by default those of the steps, and with ``ahead`` all questions, into a folder.
 
-    folder.mkdir(exist_ok=True)
+    ``here`` is for processors like this one alone, and else for all levels of x86-64. After ``seconds`` the code that
+    there is by then is returned; by default a process runs on each processor. Code in the folder that fits the sources
+    is kept; if the time sufficed, all other files are removed. BuildError if a process fails.
+    """
+    number = min(processes or len(os.sched_getaffinity(0)), MOST_PROCESSES)
+    deadline = None if seconds is None else monotonic() + seconds
+    folder.mkdir(parents=True, exist_ok=True)
+    asked: dict[str, Any] = {"folder": str(folder.resolve()), "here": here, "ahead": ahead}
+    if commands is not None:
+        asked["commands"] = list(commands)
+    words = [sys.executable, "-m", "tools.machine_code_steps", json.dumps(asked)]
+    places = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    # Numba reads the name of the processor when it is imported; LLVM optimises for each target later.
+    settings = {**os.environ, "PYTHONPATH": places, "NUMBA_CPU_NAME": "generic", "CUDA_VISIBLE_DEVICES": ""}
+    begun: list[subprocess.Popen[bytes]] = []
+    with tempfile.TemporaryDirectory() as scratch, tempfile.TemporaryFile() as said:
+        try:
+            for each in range(number):
+                own = Path(scratch, str(each))
+                own.mkdir()
+                begun.append(subprocess.Popen(words, cwd=own, env=settings, stdout=said, stderr=said))
+            finished = all(_wait(process, deadline) for process in begun)
+        finally:
+            for process in begun:
+                process.kill()
+                process.wait()
+        if finished and any(process.returncode for process in begun):
+            said.seek(0)
+            *_, last = ["it ended without a word", *said.read().decode(errors="replace").split("\n")[:-1]]
+            raise BuildError(last)
+        used = {path.name for path in Path(scratch).glob(f"{USED}*")}
     for path in folder.iterdir():
-        path.unlink()
-    jit.this_machine().levels.clear()  # already packaged code is not used
-    if platform.machine() == "x86_64":
-        also_kept.extend((folder.resolve(), jit.Target(name, name)) for name in jit.LEVELS)
-    with tempfile.TemporaryDirectory() as scratch, chdir(scratch), redirect_stdout(StringIO()):
-        os.environ["NUMBA_CACHE_DIR"] = scratch
-        for command in commands:
-            _run(command)
-        if ahead:
-            warm_everything(("cpu",), lambda what, seconds: None)
-    return sorted(folder.iterdir())
+        if path.suffix == ".part" or (finished and USED + path.name.partition(".")[0] not in used):
+            path.unlink()
+    return Built(sorted(folder.iterdir()), finished)
 
 
-def _run(command: str) -> None:
-    from papilio.cli import main
+def _wait(process: subprocess.Popen[bytes], deadline: float | None) -> bool:
+    """Return whether a process ends before a time of the monotonic clock."""
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(None if deadline is None else max(0.0, deadline - monotonic()))
+        return True
+    return False
 
-    try:
-        main([*command.split(), "--quiet"])
-    except SystemExit as end:
-        if end.code:
-            raise SystemExit(f"papilio {command} ended with {end.code}") from end
+
+def main() -> None:
+    from papilio.kernels.jit import PACKAGED
+
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("-j", type=int, metavar="PROCESSES", help="by default one for each processor")
+    found = build(PACKAGED, processes=parser.parse_args().j).files
+    size = sum(path.stat().st_size for path in found)
+    print(f"{len(found)} files, {size / 2**20:.1f} MiB in {PACKAGED}")
 
 
 if __name__ == "__main__":
-    found = build(jit.PACKAGED)
-    size = sum(path.stat().st_size for path in found)
-    print(f"{len(found)} files, {size / 2**20:.1f} MiB in {jit.PACKAGED}")
+    main()

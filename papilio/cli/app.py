@@ -30,6 +30,7 @@ from papilio.errors import (
     UnsupportedError,
 )
 from papilio.interrupts import check
+from papilio.kernels.announce import silent_compiling
 from papilio.version import __version__
 
 EXIT_CODES: tuple[tuple[type[PapilioError], int, str], ...] = (
@@ -129,6 +130,7 @@ class _LazyGroup(CommandGroup):
             logger = logging.getLogger("papilio")
             context.call_on_close(partial(logger.setLevel, logger.level))
             logger.setLevel(logging.ERROR)
+            context.with_resource(silent_compiling())
         return context
 
     def invoke(self, ctx: click.Context) -> Any:

@@ -75,14 +75,16 @@ def doctor(
 
 
 def _warm() -> Check:
+    from papilio.kernels.announce import silent_compiling
     from papilio.kernels.device.discovery import missing_for_gpu
     from papilio.tasks.warming import warm_everything
 
     began = perf_counter()
-    told = warm_everything(
-        ("cpu",) if missing_for_gpu() is not None else ("cpu", "gpu"),
-        lambda what, seconds: say(f"compiled in {seconds:.1f} s: {what}"),
-    )
+    with silent_compiling():
+        told = warm_everything(
+            ("cpu",) if missing_for_gpu() is not None else ("cpu", "gpu"),
+            lambda what, seconds: say(f"compiled in {seconds:.1f} s: {what}"),
+        )
     return Check("compiled kernels", "ok", f"for {told} questions, in {perf_counter() - began:.1f} s")
 
 

@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
+from socket import gethostname
 from threading import Timer
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Generic
@@ -26,6 +27,7 @@ from distributed.client import FutureCancelledError
 from papilio.cluster.executor import AnyTask, Result, TaskFunction, TaskSource, machine_errors_named
 from papilio.errors import ClusterError, DeviceLostError, ExecutionError, PapilioError, fault_of
 from papilio.interrupts import WRAP_UP_S, requested, waking
+from papilio.kernels.announce import tell_compiling_by
 from papilio.storage.records import write_record
 from papilio.storage.store import open_store
 from papilio.tasks.machine import WorkerInfo, describe_worker
@@ -44,6 +46,25 @@ DEVICE_LOST_EXIT = 75
 def describe_dask_worker(dask_worker: Worker) -> dict[str, Any]:
     """Describe the worker that this runs in, as JSON, so that versions may differ."""
     return write_record(_describe(dask_worker))
+
+
+COMPILING_TOPIC = "papilio-compiling"
+"""Topic of Dask's events by which workers announce compilations to their clients."""
+
+
+def forward_compiling(client: tuple[str, int], dask_worker: Worker) -> None:
+    """Announce compilations of this worker's process to the clients of its cluster from now on.
+
+    ``client`` is the machine and process of a client; a worker in that very process needs no forwarding.
+    """
+    if client != name_process() and not hasattr(dask_worker, "_papilio_forwards"):
+        dask_worker._papilio_forwards = True
+        tell_compiling_by(lambda line: dask_worker.log_event(COMPILING_TOPIC, line))
+
+
+def name_process() -> tuple[str, int]:
+    """Return the name of this machine and the number of this process."""
+    return gethostname(), os.getpid()
 
 
 def _describe(dask_worker: Worker) -> WorkerInfo:

@@ -14,9 +14,17 @@ from typing import Any, Self
 
 from distributed import Nanny
 
-from papilio.cluster.dispatcher import Dispatcher, describe_dask_worker, find_store_problem
+from papilio.cluster.dispatcher import (
+    COMPILING_TOPIC,
+    Dispatcher,
+    describe_dask_worker,
+    find_store_problem,
+    forward_compiling,
+    name_process,
+)
 from papilio.cluster.executor import AnyTask, Executor, Result, TaskFunction, TaskSource, check_versions
 from papilio.errors import ClusterError, InputError, PapilioError, StoreError
+from papilio.kernels.announce import say_compiling
 from papilio.storage.reading import is_cached
 from papilio.tasks.job import JobSpec
 from papilio.tasks.machine import WorkerInfo, read_worker
@@ -115,6 +123,7 @@ class DaskPool(Executor):
             self._client = self._connect(stack)
             self._wait_for_workers(self._n_workers)
             self.workers = self._describe_all(self._n_workers)
+            self._hear_compiling()
             self._stack = stack.pop_all()
         return self
 
@@ -122,6 +131,11 @@ class DaskPool(Executor):
         """Stop the cluster, or disconnect; safe to call twice."""
         self._client = None
         self._stack.close()
+
+    def _hear_compiling(self) -> None:
+        """Announce here when workers compile; those that join later are silent."""
+        self._client.subscribe_topic(COMPILING_TOPIC, lambda event: say_compiling())
+        self.ask_all(forward_compiling, name_process(), addresses=None, patience_s=ANSWER_S)
 
     def _wait_for_workers(self, n_workers: int) -> None:
         """Wait until ``n_workers`` run; ClusterError if no other worker joins in time.

@@ -21,7 +21,7 @@ from papilio.cluster.events import (
     PlanMade,
     RowsKnown,
 )
-from papilio.kernels.announce import forget_compiling, on_compiling
+from papilio.kernels.announce import can_draw, forget_compiling, in_notebook, tell_compiling_by
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -91,22 +91,11 @@ def time_left(
     return max(spent_s * left - waited_s, waited_s * min((total - done) / (done - before), 1.0))
 
 
-def _in_notebook() -> bool:
-    """Return whether standard error is shown by a notebook."""
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    return type(shell).__name__ == "ZMQInteractiveShell"
-
-
-def can_draw() -> bool:
-    """Return whether a bar on standard error would be visible."""
-    return sys.stderr.isatty() or _in_notebook()
-
-
 def _make_console() -> Any:
     """Return standard error as Rich's console; a notebook without widgets gets terminal codes."""
     from rich.console import Console
 
-    if _in_notebook() and find_spec("ipywidgets") is None:
+    if in_notebook() and find_spec("ipywidgets") is None:
         return Console(file=sys.stderr, force_terminal=True, force_jupyter=False, width=100)
     return Console(stderr=True)
 
@@ -236,8 +225,7 @@ class ProgressBar:
         if self._bar is not None:
             self._bar.start()
         self._begin(_PHASES["start"])
-        if not self._quiet:
-            on_compiling(self._say_compiling)
+        tell_compiling_by(self._say_compiling)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -245,8 +233,9 @@ class ProgressBar:
         if self._bar is not None:
             self._bar.stop()
 
-    def _say_compiling(self) -> None:
-        self._write("compiling kernels (once)")
+    def _say_compiling(self, line: str) -> None:
+        if self.shows:
+            self._write(line)
 
     def __call__(self, event: Event) -> None:
         match event:

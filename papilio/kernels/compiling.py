@@ -13,28 +13,14 @@ from typing import Any
 
 import llvmlite.binding as llvm  # type: ignore[import-untyped]
 from numba import njit, typeof, types
-from numba.core import cgutils, event
+from numba.core import cgutils
 from numba.core.codegen import CPUCodegen, JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.llvm_bindings import create_pass_builder
 from numba.core.types.misc import unliteral
 from numba.core.typing.templates import infer, make_intrinsic_template
 
-from papilio.kernels.announce import begin_compiling, end_compiling
 from papilio.kernels.jit import Target, list_folders, this_machine, write_code
-
-
-class _Compilations(event.Listener):  # type: ignore[misc]
-    """Record when Numba compiles a function."""
-
-    def on_start(self, event: Any) -> None:
-        begin_compiling()
-
-    def on_end(self, event: Any) -> None:
-        end_compiling()
-
-
-event.register("numba:compile", _Compilations())
 
 
 class _Part(JITCodeLibrary):  # type: ignore[misc]

@@ -2,8 +2,9 @@
 
 Machine code is stored in one file per function and argument types. The file name identifies the sources and the
 processor, so other code is never loaded; a digest in the file detects damage. A wheel contains such files for generic
-processors (``make wheel``); missing code is compiled at the first call, for this processor, and kept. Existing code is
-called without importing Numba, which takes longer than most counts.
+processors (``make wheel``), or, built by ``pip install .``, for processors like the builder's; missing code is compiled
+at the first call, for this processor, and kept. Existing code is called without importing Numba, which takes longer
+than most counts.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import llvmlite.binding as llvm  # type: ignore[import-untyped]
 import numpy as np
 from numpy.typing import NDArray
 
+from papilio.kernels.announce import compiling
 from papilio.kernels.stamps import source_stamp
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -40,7 +42,7 @@ EdgeIds = NDArray[Any]
 """Edge ids, uint32 or int64."""
 
 PACKAGED = Path(__file__).parent / "machine_code"
-"""Written by ``make wheel``; a checkout has none."""
+"""Of an installed package, and of a checkout after ``make wheel``."""
 
 
 class Target(NamedTuple):
@@ -77,6 +79,11 @@ class _Machine:
         machine = llvm.Target.from_triple(triple).create_target_machine(jit=True)
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine)
 
+    @property
+    def packaged(self) -> list[Target]:
+        """The targets for which a package may have code that runs here, best first."""
+        return [*self.levels, self.target]
+
     def link(self, code: bytes, entry: str) -> int:
         """Load an object file, for good, and return the address of one of its functions."""
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
@@ -100,7 +107,7 @@ def read_code(name: str) -> bytes | None:
     """Return the content of an undamaged file for this processor, or None."""
     machine = this_machine()
     places = [(folder, machine.target) for folder in list_folders()]
-    for folder, target in places + [(PACKAGED, level) for level in machine.levels]:
+    for folder, target in places + [(PACKAGED, target) for target in machine.packaged]:
         with suppress(OSError):
             content = (folder / f"{name}.{target.name}").read_bytes()
             if hashlib.sha256(content[32:]).digest() == content[:32]:
@@ -109,8 +116,10 @@ def read_code(name: str) -> bytes | None:
 
 
 def count_packaged() -> tuple[str, int] | None:
-    """Return the processor's best level with packaged code, and its number of functions. None without any."""
-    counts = ((level.name, len(list(PACKAGED.glob(f"*.{level.name}")))) for level in this_machine().levels)
+    """Return the processor's best target with packaged code, and its number of functions. None without any."""
+    counts = (
+        (target.name, len(list(PACKAGED.glob(f"*.{target.name}")))) for target in this_machine().packaged
+    )
     return next((each for each in counts if each[1]), None)
 
 
@@ -232,9 +241,10 @@ class _Compiled:
         content = None if name is None else read_code(name)
         entry = name or f"entry_{id(self)}_{len(self._codes)}"
         if content is None:
-            from papilio.kernels.compiling import compile_code
+            with compiling():
+                from papilio.kernels.compiling import compile_code
 
-            content = compile_code(self._dispatcher, given, n_slots, entry, keep=name is not None)
+                content = compile_code(self._dispatcher, given, n_slots, entry, keep=name is not None)
         return _Code(content, entry)
 
     def _name(self, kind: str) -> str | None:
@@ -274,7 +284,8 @@ def inlined(function: Function) -> Function:
 def make_ready() -> None:
     """Import the compiler if the package has no machine code, before threads would."""
     if count_packaged() is None:
-        import papilio.kernels.compiling  # noqa: F401
+        with compiling():
+            import papilio.kernels.compiling  # noqa: F401
 
 
 class Instruction:

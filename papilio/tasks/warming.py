@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import MISSING, fields
+from functools import partial
 from time import perf_counter
 from typing import Any, get_args, get_type_hints
 
@@ -20,9 +21,9 @@ from papilio.families import FAMILIES, Question, family_of
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.engine import EngineName
 from papilio.kernels.null.cpu import make_randomizer
-from papilio.kernels.null.models import NULL_NAMES, NullModel
+from papilio.kernels.null.models import NULL_NAMES, NullModel, NullName
 from papilio.kernels.peel.decompose import decompose_graph
-from papilio.kernels.peel.phases import ignore_report
+from papilio.kernels.peel.phases import Layer, PeelingKind, ignore_report
 from papilio.kernels.project.cpu import ask_pairs
 from papilio.kernels.project.gpu import compile_completion
 from papilio.kernels.threads import available_threads
@@ -32,6 +33,8 @@ from papilio.tasks.worker_state import complete_graph, warm_engine
 _SIDE, _WIDE, _SIZES = 10, 70, (2, 3, 4, 6)
 """Sides of a graph, and of one for pivots in matrices beyond 64 rows; sizes of motifs. They use all kernels."""
 
+_PEELED: tuple[tuple[PeelingKind, Layer | None], ...] = (("wing", None), ("tip", "u"))
+
 
 Tell = Callable[[str, float], None]
 """Called with the name of each compilation, and its seconds."""
@@ -40,15 +43,20 @@ Tell = Callable[[str, float], None]
 def warm_everything(engines: tuple[EngineName, ...], tell: Tell) -> int:
     """Compile for all questions on these engines; calls ``tell`` for each, and returns their number."""
     told = 0
-
-    def timed(what: str, run: Callable[[], Any]) -> None:
-        nonlocal told
+    for what, run in list_compilations(engines):
         began = perf_counter()
         with suppress(InputError, UnsupportedError):  # not every motif goes with every option
             run()
             tell(what, perf_counter() - began)
             told += 1
+    return told
 
+
+def list_compilations(engines: tuple[EngineName, ...]) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """Yield all questions on these engines by name, with functions that ask them in tiny graphs.
+
+    A function raises InputError or UnsupportedError if its motif does not go with its options.
+    """
     threads = available_threads()
     graph = complete_graph("bipartite", _SIDE)
     assert isinstance(graph, BipartiteGraph)
@@ -58,22 +66,22 @@ def warm_everything(engines: tuple[EngineName, ...], tell: Tell) -> int:
             how = "".join(f", {option} {value}" for option, value in question.options)
             pivots = name == "cpu" and ("algorithm", "pivot") in question.options
             for side in (_SIDE, _WIDE) if pivots else (_SIDE,):
-                timed(
+                yield (
                     f"{question.motif.title} {done}{how} ({name})"
                     + (", beyond 64 rows" if side == _WIDE else ""),
-                    lambda: warm_engine(question, name, threads, None, side),  # noqa: B023
+                    partial(_ask, question, name, threads, side),
                 )
-        for kind, layer in (("wing", None), ("tip", "u")):
-            timed(
+        for kind, layer in _PEELED:
+            yield (
                 f"{kind} numbers ({name})",
-                lambda: decompose_graph(
-                    graph, kind, layer, name, threads=threads, memory_bytes=None,  # type: ignore[arg-type] # noqa: B023
-                    with_forest=True, report=ignore_report,
+                partial(
+                    decompose_graph, graph, kind, layer, name, threads=threads, memory_bytes=None, with_forest=True,
+                    report=ignore_report,
                 ),
             )  # fmt: skip
     if "cpu" in engines:
         asked = ask_pairs(graph, Projection("u"), 0, np.empty(0, np.int32), graph.degree_v)
-        timed("rows of projections that a GPU finds (cpu)", lambda: compile_completion(asked, graph.degree_u))
+        yield "rows of projections that a GPU finds (cpu)", partial(compile_completion, asked, graph.degree_u)
         places = np.arange(_SIDE)
         paths = (
             BipartiteGraph.from_edges(places, places // 2, sign=1 - 2 * (places & 1)),
@@ -81,11 +89,32 @@ def warm_everything(engines: tuple[EngineName, ...], tell: Tell) -> int:
         )
         for one in paths:
             for model in NULL_NAMES:
-                timed(
-                    f"samples of the null model {model}, {one.kind} (cpu)",
-                    lambda: make_randomizer(one, NullModel(model)).sample(0, 0),  # noqa: B023
-                )
-    return told
+                yield f"samples of the null model {model}, {one.kind} (cpu)", partial(_sample, one, model)
+
+
+def _ask(question: Question, name: EngineName, threads: int, side: int) -> None:
+    """Run a question on a complete graph, and on CPUs its probes, as plans and estimates of larger graphs do."""
+    warm_engine(question, name, threads, None, side)
+    if name != "cpu":
+        return
+    engine = question.load_engine(name, threads, None)
+    graph = complete_graph(question.family.graph_kind, side, signed=question.motif.needs_signs)
+    prepared = engine.prepare(graph, question.motif, question.per)
+    items, seeds = np.zeros(min(1, prepared.n_items), np.int64), np.ones(min(1, prepared.n_items), np.uint64)
+    weights, groups = np.ones(items.size), np.array([0, items.size])
+    probes: list[Callable[[], Any]] = [
+        lambda: engine.lots(prepared), lambda: engine.probe(prepared, items, seeds),
+        lambda: engine.count_lots(prepared), lambda: engine.probe_counts(prepared, items, seeds),
+    ]  # fmt: skip
+    if question.per == "vertex" and not question.motif.is_table:
+        probes.append(lambda: engine.probe_vertices(prepared, items, seeds, weights, groups))
+    for use in probes:
+        with suppress(UnsupportedError):
+            use()
+
+
+def _sample(graph: BipartiteGraph | UnipartiteGraph, model: NullName) -> None:
+    make_randomizer(graph, NullModel(model)).sample(0, 0)
 
 
 def list_questions(engine: EngineName) -> Iterator[Question]:

@@ -16,6 +16,8 @@ from papilio.kernels import jit
 from papilio.kernels.jit import compiled
 from tests.conftest import ROOT
 from tests.tools.commands import Run
+from tools.build_machine_code import BuildError, build
+from tools.machine_code_steps import COMMANDS, GRAPHS, choose_targets
 
 
 class Row(NamedTuple):
@@ -43,13 +45,8 @@ def add_rest(values: Any, by: int, at: int) -> None:
     values[at] += values[at] % by
 
 
-def test_the_commands_that_a_wheel_is_compiled_by_are_commands(
-    run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("NUMBA_CPU_NAME", "")  # the module sets it
-    from tools.build_machine_code import COMMANDS
-
-    for command in COMMANDS:  # help is printed where all other words are known
+def test_the_commands_that_a_wheel_is_compiled_by_are_commands(run: Run) -> None:
+    for command in (*GRAPHS, *COMMANDS):  # help is printed where all other words are known
         done = run(*command.split(), "--help")
         assert done.exit_code == 0, done.stderr
 
@@ -157,30 +154,65 @@ finally:
     print("numba" in sys.modules)
 """
 
-BUILD = """
-import sys
-from pathlib import Path
-from tools.build_machine_code import build
-graph = ("generate complete --n-u 6 --n-v 6 k", "count butterfly k --engine cpu")
-print(len(build(Path(sys.argv[1]), graph, ahead=False)))
-"""
+COUNT = ("count butterfly votes --engine cpu",)
+
+
+def answer(packaged: Path, cache: Path) -> list[str]:
+    """Count with packaged code in a new process; return the count, and whether the compiler was imported."""
+    graph = ROOT / "examples" / "data" / "southern-women.txt.gz"
+    done = subprocess.run(
+        [sys.executable, "-c", ANSWER, str(packaged), str(graph)], capture_output=True, text=True, timeout=600,
+        check=True, cwd=ROOT, env=os.environ | {"NUMBA_CACHE_DIR": str(cache)},
+    )  # fmt: skip
+    return done.stdout.split()
 
 
 def test_packaged_code_answers_without_a_compiler(tmp_path: Path) -> None:
-    def run(text: str, *words: object) -> list[str]:
-        done = subprocess.run(
-            [sys.executable, "-c", text, *map(str, words)], capture_output=True, text=True, timeout=600, check=True,
-            cwd=ROOT, env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")},
-        )  # fmt: skip
-        return done.stdout.split()
+    """It is compiled once: a second build compiles what is missing for a target, and removes what is not needed."""
+    packaged, cache = tmp_path / "packaged", tmp_path / "cache"
+    built = build(packaged, commands=COUNT, ahead=False, processes=1)
+    assert built.finished
+    assert len(built.files) >= len(choose_targets(here=False)) * 5
+    assert answer(packaged, cache) == ["341", "False"]
+    assert not cache.exists(), "nothing was compiled"
 
-    store = ROOT / "examples" / "data" / "southern-women.txt.gz"
-    n_files = int(run(BUILD, tmp_path / "packaged")[0])
-    assert n_files >= 2 * 5, "functions for two levels"
-    assert not (tmp_path / "cache").exists()
-    assert run(ANSWER, tmp_path / "packaged", store) == ["341", "False"]
-    assert not (tmp_path / "cache").exists(), "nothing was compiled"
-    for path in (tmp_path / "packaged").iterdir():
+    written = {path.name: path.stat().st_mtime_ns for path in built.files}
+    missing = sorted(written)[-1]
+    (packaged / missing).unlink()
+    (packaged / f"other.{choose_targets(here=True)[0].name}").touch()
+    (packaged / "cut.part").touch()
+    again = build(packaged, commands=COUNT, ahead=False, processes=1)
+    assert {path.name for path in again.files} == set(written)
+    stem = missing.partition(".")[0]
+    for path in again.files:
+        assert (path.stat().st_mtime_ns == written[path.name]) is not path.name.startswith(f"{stem}.")
+
+    for path in packaged.glob(f"{stem}.*"):
         path.write_bytes(path.read_bytes()[:-1])
-    assert run(ANSWER, tmp_path / "packaged", store) == ["341", "True"]
-    assert 2 * len(list((tmp_path / "cache").iterdir())) <= n_files
+    assert answer(packaged, cache) == ["341", "True"]
+    (compiled_here,) = cache.iterdir()
+    assert compiled_here.name.startswith(f"{stem}.")
+
+
+def test_a_limit_of_time_ends_a_build(tmp_path: Path) -> None:
+    (tmp_path / "kept.x86-64-v3").touch()
+    built = build(tmp_path, here=True, seconds=0)
+    assert built == ([tmp_path / "kept.x86-64-v3"], False), "what fits the sources is not known"
+
+
+def test_a_build_that_fails_says_why(tmp_path: Path) -> None:
+    with pytest.raises(BuildError, match="papilio count butterfly nothing ended with 3"):
+        build(tmp_path, commands=("count butterfly nothing",), ahead=False, processes=1)
+
+
+def test_code_for_this_very_processor_may_be_packaged(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As ``pip install`` makes it where there are no levels."""
+    (name,) = call_anew(folder)[1]
+    monkeypatch.setattr(jit, "PACKAGED", tmp_path / "packaged")
+    jit.PACKAGED.mkdir()
+    (folder / name).rename(jit.PACKAGED / name)
+    monkeypatch.setattr(jit.this_machine(), "levels", [])
+    assert call_anew(folder) == (42, [])
+    assert jit.count_packaged() == (jit.this_machine().target.name, 1)

@@ -1,4 +1,4 @@
-"""What is compiled ahead is all that later runs need, and who waits for a compiler is told."""
+"""What is compiled ahead is all that later runs need."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from numba.core import event
 import papilio
 from papilio.families import FAMILIES
 from papilio.graph import BipartiteGraph
-from papilio.kernels.announce import on_compiling, say_compiling
 from papilio.kernels.null.cpu import make_randomizer
 from papilio.kernels.null.models import NULL_NAMES, NullModel
 from papilio.tasks import warming
@@ -93,11 +92,3 @@ def test_the_command_says_what_it_compiles(run: Run, monkeypatch: pytest.MonkeyP
     assert "compiled in 1.2 s: butterfly per total (cpu)" in result.stderr
     (found,) = (each for each in json.loads(result.stdout)["checks"] if each["name"] == "compiled kernels")
     assert found["found"].startswith("for 1 questions, in ")
-
-
-def test_who_waits_for_the_compiler_is_told_once() -> None:
-    told: list[str] = []
-    on_compiling(lambda: told.append("compiling"))
-    say_compiling()
-    say_compiling()
-    assert told == ["compiling"]
