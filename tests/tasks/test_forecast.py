@@ -243,6 +243,7 @@ def test_a_search_whose_probes_take_seconds_is_not_predicted(
     probe_s: float, probed: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A slow probe is repeated, since the first one compiles and loads kernels."""
+    monkeypatch.setattr("papilio.tasks.forecast.SLOW_PROBES_S", 5.0)
     engine = ProbedEngine(trees=TREES, probe_s=probe_s)
     monkeypatch.setattr("papilio.tasks.forecast.perf_counter", lambda: engine.clock_s)
     forecast, pace = forecast_of(engine, COSTS)
@@ -257,6 +258,7 @@ def test_a_search_whose_probes_take_seconds_is_not_predicted(
 
 
 def test_compiling_makes_no_probe_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("papilio.tasks.forecast.SLOW_PROBES_S", 5.0)
     engine = ProbedEngine(trees=TREES, probe_s=0.0)
     clock_s = 0.0
 
