@@ -95,6 +95,9 @@ def column(text: str) -> int | str:
     return int(text) if text.isdecimal() else text
 
 
+LAYER: dict[str, Any] = {"type": str, "metavar": "[u|v|NAME]"}
+"""The type of a flag for a layer: by its letter, or its name in the graph."""
+
 WORKERS, THREADS = click.IntRange(1, MAX_WORKERS), click.IntRange(1, MAX_THREADS)
 
 SEED = click.IntRange(0, 2**63 - 1)
@@ -198,6 +201,17 @@ def graph_argument(
         reading_options(*time_flag),
         *([KIND_FLAG] if has_kind else ()),
     )  # fmt: skip
+
+
+def reading_given() -> dict[str, Any]:
+    """Return the options of the current command that set how its graph is read."""
+    context = click.get_current_context()
+    given = {
+        (each.name or "").removesuffix("_column"): context.params[each.name or ""]
+        for each in context.command.params
+        if isinstance(each, ReadingOption)
+    }
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def take_reading_words(options: dict[str, Any]) -> list[str]:

@@ -450,10 +450,11 @@ class Edges:
         kind: GraphKind = "bipartite",
         target: Path | None = None,
         reading: Mapping[str, Any] | None = None,
+        of_layers: str | None = None,
     ) -> None:
         self._began = perf_counter()
         self._seconds: dict[str, float] = {}
-        self.source = GraphInput(graph, kind, reading)
+        self.source = GraphInput(graph, kind, reading, measure if of_layers is None else of_layers)
         require_graph_kind(f"{measure} is", kind, self.source.graph.kind, self.source.name)
         self.source.require_storable(target)
         self.target, self.output = target, None if target is None else str(target)

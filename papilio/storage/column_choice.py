@@ -53,6 +53,9 @@ class Columns:
     time: int | None = None  # column of the times that order equal edges
 
 
+NO_NAME = "no name"
+"""A column whose name is empty, in words."""
+
 USUAL = Columns(0, 1, 2)
 """The columns by place: U, V, and the value that determines the sign."""
 
@@ -133,7 +136,7 @@ def show_column(names: Sequence[str], at: int) -> str:
     """Return a column in words, by its name if it has one."""
     if not names:
         return f"column {at + 1}"
-    return f"{names[at] or 'no name'} (column {at + 1})"
+    return f"{names[at] or NO_NAME} (column {at + 1})"
 
 
 def choose_columns(

@@ -34,6 +34,7 @@ from papilio.arguments import checked, show_bytes
 from papilio.errors import InputError, InputWarning, StoreError
 from papilio.graph import GraphKind
 from papilio.interrupts import removed_at_end
+from papilio.storage.column_choice import NO_NAME
 from papilio.storage.edge_files import FORMAT_VERSION
 from papilio.storage.files import is_url, os_errors_named
 from papilio.storage.sides import LOOKS_BIPARTITE
@@ -194,6 +195,13 @@ def describe_reading(manifest: Manifest) -> dict[str, Any]:
         "dropped": dict(manifest.dropped),
         "notes": list(provenance.get("notes", ())),
     }
+
+
+def names_of_columns(provenance: Mapping[str, Any]) -> dict[str, str]:
+    """Return the names of the columns that hold ``u`` and ``v``, as far as the columns have names."""
+    read = provenance.get("layout", {}).get("read", {})
+    found = {layer: re.fullmatch(r"(.*) \(column \d+\)", read.get(layer, "")) for layer in ("u", "v")}
+    return {layer: each[1] for layer, each in found.items() if each is not None and each[1] != NO_NAME}
 
 
 def warn_outside(text: str) -> None:
