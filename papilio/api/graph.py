@@ -26,7 +26,7 @@ from papilio.storage.inputs import STANDARD_INPUT
 from papilio.storage.interop import label_any
 from papilio.storage.labelled import LabelledGraph
 from papilio.storage.labels import label_type
-from papilio.storage.layers import Layers
+from papilio.storage.layers import Layers, layers_of
 from papilio.storage.reading import (
     GraphOptions,
     convert_aside,
@@ -136,7 +136,7 @@ class Graph:
         ``layers`` has the names of the layers, see :attr:`layer_names`.
         """
         if self._labelled is not None:
-            notes = [*filter(None, [self.layers.said]), *self._notes]
+            notes = [*filter(None, [self.layers.note]), *self._notes]
             dropped = dict(self._labelled.dropped)
             return {"source": self.source, "layers": self.layer_names, "dropped": dropped, "notes": notes}
         assert self._store is not None
@@ -158,10 +158,7 @@ class Graph:
     @property
     def layers(self) -> Layers:
         """How the layers were found, if the source has its vertices in one list."""
-        if self._labelled is not None:
-            return self._labelled.layers
-        assert self._store is not None
-        return Layers.from_dict(self._store.manifest.provenance.get("layers", {}))
+        return layers_of(self.held)
 
     @property
     def layer_names(self) -> dict[str, str]:

@@ -125,7 +125,11 @@ def reading_options(*time_flag: str) -> Decorator:
     ``time_flag`` has the names of the flag for the column of times, and the name of its parameter.
     """
     return with_options(
-        _reading_option("--u", type=column, help="Column of the endpoints in U: a name, or a number from 1 on."),
+        _reading_option(
+            "--u", type=column,
+            help="Column of the endpoints in U: a name, or a number from 1 on; in files such as GraphML, "
+            "ATTRIBUTE=VALUE of the nodes in U.",
+        ),
         _reading_option(
             "--v", type=column,
             help="Column of the endpoints in V. By default, both are found by usual names, otherwise by position.",

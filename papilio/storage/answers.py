@@ -113,6 +113,7 @@ def write_columns(
 
 Source = GraphStore | LabelledGraph
 
+
 Labels = Mapping[str, pa.ChunkedArray | None]
 
 

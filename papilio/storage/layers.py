@@ -11,12 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import GraphError, InputError
+
+if TYPE_CHECKING:
+    from papilio.storage.labelled import LabelledGraph
+    from papilio.storage.store import GraphStore
 
 Bools = NDArray[np.bool_]
 Attributes = Mapping[str, Sequence[Any]]
@@ -49,6 +53,11 @@ class Layers:
     def are_open(self) -> bool:
         """Whether an answer may depend on the choice of U in each component."""
         return self.n_free > 1
+
+    @property
+    def note(self) -> str:
+        """A remark for the user if the layers were chosen by Papilio, else empty."""
+        return self.said if self.n_free else ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON form; the inverse of :meth:`from_dict`."""
@@ -139,6 +148,15 @@ def find_layers(
             f" of each of {n_components:,} components, and sizes of both layers have the smaller one first"
         )
     return in_v, Layers(said=said, n_free=n_components, choices=choices)
+
+
+def layers_of(source: LabelledGraph | GraphStore) -> Layers:
+    """Return how the layers of a graph were found, if its vertices came in one list."""
+    found = getattr(source, "layers", None)
+    if isinstance(found, Layers):
+        return found
+    provenance: Mapping[str, Any] = source.manifest.provenance  # type: ignore[union-attr]
+    return Layers.from_dict(provenance.get("layers", {}))
 
 
 def show_layer(layer: str, names: Mapping[str, str]) -> str:

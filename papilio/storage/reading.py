@@ -66,7 +66,8 @@ class ReadingOptions(TypedDict, total=False):
     ``header`` for a data frame, raises an InputError.
     """
 
-    # Columns of the two ends, by name or by number from 1 on; for a NetworkX graph, ``u`` has the nodes of layer U.
+    # Columns of the two ends, by name or by number from 1 on; for a graph of NetworkX or igraph, and a file such as
+    # GraphML, ``u`` is ``ATTRIBUTE=VALUE`` of the nodes of layer U; for a graph also these nodes.
     u: Any
     v: Any
     sign: Any  # column, or attribute of edges, whose values above 0 are positive; True for a SciPy matrix

@@ -115,6 +115,11 @@ def test_answers_that_do_not_depend_on_the_layers_need_none() -> None:
         assert merged[0] == merged[1]
     assert papilio.decompose(graph, "wing", **HERE).max_number == 4
     assert papilio.robins_alexander(graph, **HERE).value == 1
+    assert {
+        name: each.size for name, each in papilio.local_clustering(graph, **HERE).summaries().items()
+    } == {"n": 13}
+    assert list(papilio.latapy_clustering(graph).summaries()) == ["n"]
+    assert list(papilio.latapy_clustering(known).summaries()) == ["u", "v"]
     assert papilio.count(graph, "maximal-biclique", **HERE).table == {(2, 4): 1, (3, 3): 1}
     assert papilio.count(graph, "biclique", p=2, q=2, **HERE).count == 15
     assert len(list(papilio.enumerate(graph, "biclique", p=2, q=2))) == 15
