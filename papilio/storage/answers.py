@@ -113,7 +113,6 @@ def write_columns(
 
 Source = GraphStore | LabelledGraph
 
-
 Labels = Mapping[str, pa.ChunkedArray | None]
 
 

@@ -147,7 +147,13 @@ def _read_metis(path: Path, name: str) -> Vertices:
             edges.append((vertex, other - 1))
     if len(edges) != 2 * n_edges:
         raise InputError(f"{name} has {len(edges):,} neighbours; {n_edges:,} edges have {2 * n_edges:,}")
-    return Vertices([*range(1, n + 1)], edges, {})
+    forward, backward = {edge for edge in edges if edge[0] < edge[1]}, {(b, a) for a, b in edges if a > b}
+    if len(forward) != n_edges or forward != backward:
+        a, b = min(forward ^ backward, default=(0, 0))
+        raise InputError(
+            f"{name}: vertices {a + 1} and {b + 1} do not list each other exactly once, as METIS requires"
+        )
+    return Vertices([*range(1, n + 1)], sorted(forward), {})
 
 
 _HIF_LAYERS = Layers(

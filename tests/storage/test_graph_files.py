@@ -210,6 +210,7 @@ def test_graphs_of_one_set_of_vertices(tmp_path: Path) -> None:
     metis = tmp_path / "a.metis"
     metis.write_text("% triangle with weights\n3 3 11\n7 2 1 3 1\n7 1 1 3 1\n7 1 1 2 1\n")
     assert papilio.count(metis, "clique", k=3).count == 1
+    assert papilio.read(metis, kind="unipartite").reading["dropped"] == {"self_loops": 0, "duplicates": 0}
 
 
 BROKEN: dict[str, tuple[str, str, type[Exception]]] = {
@@ -221,6 +222,7 @@ BROKEN: dict[str, tuple[str, str, type[Exception]]] = {
     "ncol": ("a.ncol", "a b\nc d e f\n", InputError),
     "sif": ("a.sif", "a visits b\na visits\n", MalformedLineError),
     "metis edges": ("a.metis", "2 2\n2\n1\n", InputError),
+    "metis ends": ("a.metis", "3 2\n2 3\n1\n2\n", InputError),
     "metis words": ("a.metis", "2 1\n2\nx\n", MalformedLineError),
     "metis lines": ("a.metis", "3 1\n2\n1\n", InputError),
     "hif": ("a.hif", '{"incidences": [{"node": 1}]}', InputError),
@@ -232,6 +234,7 @@ MESSAGES = {
     "two modes": "two-mode DL file.*as a matrix in CSV",
     "sif": r"a\.sif, line 2: 'a visits' has 2 fields",
     "metis edges": "2 neighbours; 2 edges have 4",
+    "metis ends": "vertices 1 and 3 do not list each other",
     "metis words": r"a\.metis, line 3: 'x'; expected integers",
     "metis lines": "2 lines of neighbours; its header declares 3 vertices",
     "hif text": "is not readable JSON",
