@@ -144,6 +144,9 @@ def reading_options(*time_flag: str) -> Decorator:
             help="Words for positive and negative signs, such as yea,aye:nay,no.",
         ),
         _reading_option(
+            "--decimal", type=click.Choice([".", ","]), help="Decimal point of numbers; a point by default."
+        ),
+        _reading_option(
             "--duplicates", type=click.Choice(["first", "last", "error"]),
             help="Which of several equal edges to keep, by default the first: by time if known, otherwise by position.",
         ),

@@ -101,7 +101,17 @@ def _damage_named(archive: str) -> Iterator[None]:
         raise InputError(
             f"{archive} is compressed in an unsupported way ({error}); unpack it first"
         ) from error
-    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError) as error:
+    except InputError:
+        raise
+    except (
+        tarfile.TarError,
+        zipfile.BadZipFile,
+        zlib.error,
+        EOFError,
+        RuntimeError,
+        ValueError,
+        OSError,
+    ) as error:
         raise InputError(f"{archive}: the archive is damaged or encrypted ({error})") from error
 
 

@@ -30,7 +30,7 @@ from papilio.arguments import Bytes, checked, read_bytes, show_bytes, show_mebib
 from papilio.errors import CapacityError, DuplicateEdgeError, InputError, StoreError
 from papilio.graph import GraphKind
 from papilio.interrupts import removed_at_end
-from papilio.storage.column_choice import ColumnRef, WantedColumns, sign_rule
+from papilio.storage.column_choice import ColumnRef, Decimal, WantedColumns, sign_rule
 from papilio.storage.edge_files import EdgeBatch, numbers_of
 from papilio.storage.files import check_replaceable, local_path, os_errors_named
 from papilio.storage.formats import EdgeSource, FormatName, LabelType, ReadOptions
@@ -495,6 +495,7 @@ def convert(
     sign: ColumnRef | None = None,
     positive_from: float | None = None,
     sign_values: str | None = None,
+    decimal: Decimal | None = None,
     duplicates: Duplicates = "first",
     labels: LabelType | None = None,
     header: bool | None = None,
@@ -531,6 +532,8 @@ def convert(
         Column of weights, never an endpoint and not kept; ``positive_from`` or ``sign_values`` derive signs from it.
     positive_from, sign_values : float, str, optional
         Smallest value that is positive; or the words for either sign, ``POSITIVE:NEGATIVE``, such as ``yea:nay,no``.
+    decimal : {".", ","}, optional
+        Decimal point of the numbers that determine signs; a point by default.
     duplicates : {"first", "last", "error"}
         Which of equal edges to keep, by time if there is a time column, else by place in the input.
     labels, header, encoding : {"integer", "text"}, bool, str, optional
@@ -552,7 +555,7 @@ def convert(
         edges if ``duplicates`` is ``"error"``; InputError for an invalid input or option; StoreError if ``output``
         exists or cannot be written; CapacityError for more than 2^31 - 1 vertices, or too little memory or disk.
     """
-    rule = sign_rule(sign is not None, positive_from, sign_values)
+    rule = sign_rule(sign is not None, positive_from, sign_values, decimal)
     if weight is not None and sign is not None:
         raise InputError("weight and sign are both given; use one column for signs")
     values = weight if sign is None else sign

@@ -183,7 +183,10 @@ def defining_attribute(ends: NDArray[np.int64], attributes: Attributes) -> str |
 
 
 def _is_missing(value: Any) -> bool:
-    return value is None or bool(value != value)
+    try:
+        return value is None or bool(value != value)
+    except (TypeError, ValueError):  # an array
+        return False
 
 
 def _flag(value: Any) -> int | None:

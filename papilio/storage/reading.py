@@ -73,6 +73,7 @@ class ReadingOptions(TypedDict, total=False):
     sign: Any  # column, or attribute of edges, whose values above 0 are positive; True for a SciPy matrix
     positive_from: float | None  # smallest value that is positive
     sign_values: str | None  # words for either sign, ``POSITIVE:NEGATIVE``, such as ``yea:nay,no``
+    decimal: Literal[".", ","] | None  # decimal point of numbers in text files
     weight: Any  # column of weights, never an end
     time: Any  # column of times that order equal edges for ``duplicates``
     # Type of the entries: labels of either type, or ids from 0 on (arrays and tables only).

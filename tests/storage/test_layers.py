@@ -226,6 +226,16 @@ def test_directed_edges_from_one_set_to_another_define_the_layers() -> None:
     assert from_networkx(graph).layers.n_free == 3
 
 
+def test_attributes_of_other_kinds_are_no_layers() -> None:
+    graph = nx.Graph([("a", "x"), ("b", "y")])
+    for at, node in enumerate(graph):
+        graph.nodes[node].update(
+            place=np.arange(2), tags=["a"], number=at, type=np.zeros(3), missing=float("nan")
+        )
+    assert from_networkx(graph).layers.n_free == 2
+    assert from_networkx(graph).layers.choices == ()
+
+
 def test_a_colouring_finds_odd_cycles() -> None:
     for n in range(3, 9):
         ends = np.array([(at, (at + 1) % n) for at in range(n)])
