@@ -279,7 +279,7 @@ class Question:
         alike = self.motif.mirrored == self.motif and (self.listing is None or self.listing.is_plain)
         same_edges = self.ensemble is None or (self.ensemble.model.keeps_signs and not self.motif.is_table)
         is_open = self.family.graph_kind == "bipartite" and not (alike and same_edges)
-        return self.title if is_open else ""
+        return self.title.removesuffix(" per total") if is_open else ""
 
     @property
     def title(self) -> str:
