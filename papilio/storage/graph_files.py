@@ -247,6 +247,10 @@ _DOT = re.compile(
 )
 
 
+_SURE: tuple[FormatName, ...] = ("graph6", "sparse6", "hif")
+"""Formats that the name of a file determines, although files of another beginning exist."""
+
+
 def is_graph_format(name: FormatName | None) -> bool:
     """Return whether a format is one of this module."""
     return name in _FORMATS
@@ -267,9 +271,7 @@ def find_graph_format(name: str, head: bytes) -> FormatName | None:
         )
     begins = [found for found, row in _FORMATS.items() if row.begins and row.begins.match(text)]
     named = [found for found, row in _FORMATS.items() if row.suffixes and lower.endswith(row.suffixes)]
-    if named and (
-        named[0] in begins or _FORMATS[named[0]].begins is None or named[0] in ("graph6", "sparse6")
-    ):
+    if named and (named[0] in begins or _FORMATS[named[0]].begins is None or named[0] in _SURE):
         return named[0]
     return begins[0] if begins else None
 

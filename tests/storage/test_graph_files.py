@@ -152,6 +152,7 @@ def test_names_of_edge_lists_do_not_make_them_other_files() -> None:
         ("a.gml", b"a,b\n"),
     ):
         assert find_graph_format(name, head) is None
+    assert find_graph_format("a.hif.json", b'{"metadata": "long"') == "hif"
     assert find_graph_format("a.txt", b"graph theory\nbook shelf\n") is None
 
 
