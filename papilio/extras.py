@@ -13,6 +13,7 @@ EXTRAS = {
     "cupy": "cuda13",
     "dask_cuda": "cuda13",
     "dask_jobqueue": "slurm",
+    "igraph": "graphs",
     "matplotlib": "report",
     "networkx": "graphs",
     "pandas": "frames",

@@ -269,6 +269,19 @@ class Question:
         return family_of(self.motif)
 
     @property
+    def of_layers(self) -> str:
+        """Description of the question if its answer depends on which layer is U, else empty.
+
+        All motifs are connected. If the question stays the same when the layers are exchanged, so does the answer when
+        they are exchanged in one component, apart from the layer under which vertices are reported. Random graphs with
+        other edges join the components.
+        """
+        alike = self.motif.mirrored == self.motif and (self.listing is None or self.listing.is_plain)
+        same_edges = self.ensemble is None or (self.ensemble.model.keeps_signs and not self.motif.is_table)
+        is_open = self.family.graph_kind == "bipartite" and not (alike and same_edges)
+        return self.title.removesuffix(" per total") if is_open else ""
+
+    @property
     def title(self) -> str:
         if self.ensemble is not None:
             graphs = f"{plural(self.ensemble.samples, 'random graph')} (null model {self.ensemble.null})"

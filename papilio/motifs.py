@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, fields, replace
-from typing import Annotated, Any, ClassVar, Literal, TypedDict
+from typing import Annotated, Any, ClassVar, Literal, Self, TypedDict
 
 from papilio.arguments import Between, Count, Samples, Seed, check_fields, did_you_mean
 from papilio.errors import InputError, UnsupportedError
@@ -23,6 +23,9 @@ GRANULARITIES: tuple[Granularity, ...] = ("total", "vertex", "edge")
 
 Cell = tuple[int, ...]
 """Key of a count in a table: (p, q), (k,), or as defined by the family of the motif."""
+
+LAYER_FIELDS = ("layer", "pair_side")
+"""Parameters that name a layer."""
 
 EngineOptions = tuple[tuple[str, str], ...]
 """Requested options of engines: names and values, by name."""
@@ -90,6 +93,17 @@ class Motif:
     @property
     def granularities(self) -> tuple[Granularity, ...]:
         return ("total",) if self.is_table else self.per_when_fixed
+
+    @property
+    def mirrored(self) -> Self:
+        """The same question with the layers exchanged: values of U and V, and names of layers, change places."""
+        other = {"p": "q", "q": "p", "u": "v", "v": "u"}
+        values: dict[str, Any] = {}
+        for field in fields(self):
+            value, (stem, sign, side) = getattr(self, field.name), field.name.rpartition("_")
+            name = f"{stem}{sign}{other.get(side, side)}"
+            values[name] = other[value] if field.name in LAYER_FIELDS and value in other else value
+        return replace(self, **values)
 
     @property
     def n_best(self) -> int:
@@ -568,6 +582,11 @@ class Listing:
     def __post_init__(self) -> None:
         check_fields(self)
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether no vertex of a layer is required."""
+        return not (self.with_u or self.with_v)
+
     def title(self, kind: str) -> str:
         """Return ``all``; ``up to 1,000``; ``all with vertices u 3, 4``, or ``3, 4`` on unipartite graphs."""
         layers = (" u", " v") if kind == "bipartite" else ("", "")
@@ -625,16 +644,12 @@ class SizeOptions(TypedDict, total=False):
     min_v: int | None
     max_u: int | None
     max_v: int | None
-    pair_side: PairSide | None
-    layer: PairSide | None
+    pair_side: str | None
+    layer: str | None
     min_common: int | None
     weighting: Weighting | None
     significance: PairTest | None
     fdr: float | None
-
-
-_LAYERS = {"layer", "pair_side"}
-"""Parameters that name a layer."""
 
 
 def read_motif(motif: Motif | str, sizes: Mapping[str, Any] | None = None) -> Motif:
@@ -666,8 +681,8 @@ def read_motif(motif: Motif | str, sizes: Mapping[str, Any] | None = None) -> Mo
         if name not in given and (default is MISSING or (name in kind.sizes and default is None))
     ]
     if missing:
-        example = ", ".join(f"{name}={'u' if name in _LAYERS else 3!r}" for name in missing)
-        every = "" if _LAYERS & set(missing) else ", with None for every size"
+        example = ", ".join(f"{name}={'u' if name in LAYER_FIELDS else 3!r}" for name in missing)
+        every = "" if {*LAYER_FIELDS} & set(missing) else ", with None for every size"
         raise InputError(f"motif is {motif!r}, which needs {' and '.join(missing)}{every}, as in {example}")
     return kind(**given)
 

@@ -46,6 +46,16 @@ raise EngineUnavailableError(devices.missing_for_cuda())
 from papilio.cluster.slurm import SlurmExecutor
 SlurmExecutor("cores=1,memory=1GiB")
 """,
+    "igraph": """
+import tempfile
+from pathlib import Path
+from papilio.storage.graph_files import read_graph_file
+from papilio.storage.formats import ReadOptions
+with tempfile.TemporaryDirectory() as directory:
+    path = Path(directory, "pairs.ncol")
+    path.write_text("a x")
+    read_graph_file(path, "pairs.ncol", ReadOptions(format="ncol"))
+""",
     "matplotlib": "papilio.count(pairs, papilio.Biclique(2, None)).plot()",
     "networkx": """
 from papilio.storage.interop import to_networkx

@@ -46,6 +46,7 @@ HOMES = {
     "networkx": ("papilio/storage", "papilio/networkx_backend.py"),
     "pandas": ("papilio/storage",),
     "polars": ("papilio/storage",),
+    "igraph": ("papilio/storage",),
     "scipy": ("papilio/storage",),
     "matplotlib": ("papilio/reports/figures.py", "papilio/charts.py"),
     "packaging": ("papilio/cluster/doctor.py",),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property
@@ -26,7 +26,7 @@ from papilio.cluster.selection import is_auto, make_executor, resolve_auto
 from papilio.errors import CapacityError, InputError
 from papilio.families import EngineChoice, Question
 from papilio.kernels.device.discovery import list_visible_ids, release_device_memory
-from papilio.motifs import Granularity, Motif
+from papilio.motifs import Cell, Granularity, Motif
 from papilio.storage.files import local_path, os_errors_named
 from papilio.storage.listings import ListingShard
 from papilio.storage.reading import GraphOptions
@@ -221,8 +221,22 @@ class Call(ABC, Generic[Result]):
             made, _, _ = plan_job(executor, job, self.engine, ignore_events)
         return made
 
+    def by_size(self, table: Mapping[Cell, int]) -> dict[Cell, int]:
+        """Return a table of the answer; by the smaller, then the larger size if the layers are unknown."""
+        question = self.question
+        if not (self.source.asked.layers.are_open and question.motif.is_table and question.ensemble is None):
+            return dict(table)
+        merged: dict[Cell, int] = {}
+        for cell, number in table.items():
+            merged[tuple(sorted(cell))] = merged.get(tuple(sorted(cell)), 0) + number
+        return dict(sorted(merged.items()))
+
     def execute(self) -> Result:
         """Return the answer."""
+        answer = self._found()
+        return replace(answer, table=self.by_size(answer.table)) if answer.table else answer
+
+    def _found(self) -> Result:
         path = self.source.path  # before a graph in memory becomes a store
         with ExitStack() as held, self.stack:
             if self.job is not None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from papilio.api.call import Call, CensusOptions, check_output, owns_output
-from papilio.api.graph import AskedOptions, GraphInput, split_options
+from papilio.api.graph import AskedOptions, GraphInput, resolve_layers, split_options
 from papilio.arguments import Bytes, Count, Samples, Seed, Workers, checked, read_argument
 from papilio.cluster.events import Progress
 from papilio.cluster.executor import Executor
@@ -25,7 +25,6 @@ from papilio.motifs import (
     CensusClass,
     Granularity,
     Motif,
-    PairSide,
     motif_to_json,
     rows_by_class,
     sum_groups,
@@ -218,10 +217,11 @@ class CountCall(Call[CountResult]):
         **where: Any,
     ) -> None:
         reading, sizes = split_options(asked or {})
+        graph, reading, sizes = resolve_layers(graph, reading, sizes)
         question = Question.of(motif, per, options, sizes=sizes)
         self._overwrite = overwrite or owns_output(where.get("job"), output)
         target = check_output(output, question.motif, per, overwrite=self._overwrite)
-        source = GraphInput(graph, question.family.graph_kind, reading)
+        source = GraphInput(graph, question.family.graph_kind, reading, question.of_layers)
         budget = Budget.of(device_memory, host_memory)
         super().__init__(source, question, target, budget=budget, **where)
         source.require_storable(target)
@@ -239,7 +239,7 @@ class CountCall(Call[CountResult]):
             if family.classes:
                 write_census(self.target, rows_by_class(family.classes, result.table), **how)
             elif result.motif.is_table:
-                write_table(self.target, result.table, key=family.key, **how)
+                write_table(self.target, self.by_size(result.table), key=family.key, **how)
             elif "edge" in vectors:
                 write_columns(self.target, store, {"edge": {"support": vectors["edge"]}}, **how)
             else:
@@ -314,7 +314,7 @@ class CensusResult(Answer):
 @shows_progress
 def census(
     graph: Any,
-    pair_side: PairSide,
+    pair_side: str,
     *,
     output: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
@@ -326,8 +326,8 @@ def census(
     ----------
     graph
         As for :func:`papilio.count`; signed.
-    pair_side : {"u", "v"}
-        Layer of the pair whose signs define the class: ``++/--`` and ``+-/+-`` depend on it.
+    pair_side : str
+        Layer, ``u``, ``v`` or its name, of the pair whose signs define the class: ``++/--`` and ``+-/+-`` depend on it.
     output : path-like, optional
         File for the classes, as for :func:`papilio.count`.
     overwrite, cluster, engine, workers, progress, job, and how the graph is read
@@ -338,5 +338,7 @@ def census(
     PapilioError
         As :func:`papilio.count`; UnsupportedError for a graph without signs.
     """
-    counted = count(graph, Census(pair_side), output=output, overwrite=overwrite, **options)
+    reading, where = split_options(options)
+    graph, reading, named = resolve_layers(graph, reading, {"pair_side": pair_side})
+    counted = count(graph, Census(named["pair_side"]), output=output, overwrite=overwrite, **where, **reading)
     return CensusResult(counted, rows_by_class(CENSUS_CLASSES, counted.table))

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio import charts
-from papilio.api.graph import GraphInput
+from papilio.api.graph import GraphInput, resolve_layers
 from papilio.arguments import Count, Threads, checked, names_table, read_argument
 from papilio.cluster.progress import shows_phases
 from papilio.errors import EngineUnavailableError, InputError
@@ -36,6 +36,7 @@ from papilio.storage.answers import (
     write_decomposition,
 )
 from papilio.storage.labelled import LabelledGraph, Vectors, plain_labels
+from papilio.storage.layers import show_layer
 from papilio.storage.reading import ReadingOptions
 from papilio.storage.store import GraphStore
 from papilio.storage.tables import check_table_file
@@ -101,7 +102,12 @@ class DecompositionResult(Answer):
 
     @property
     def headline(self) -> str:
-        what = f"{self.kind} numbers of {self.n_items:,} {'edges' if self.layer is None else self.layer + ' vertices'}"
+        items = (
+            "edges"
+            if self.layer is None
+            else f"vertices of {show_layer(self.layer, self.graph['provenance']['layers'])}"
+        )
+        what = f"{self.kind} numbers of {self.n_items:,} {items}"
         return f"{what}: up to {self.max_number:,} ({self.engine}, {self.seconds['total']:.2f} s)"
 
     def _preview(self) -> Preview:
@@ -199,7 +205,7 @@ def decompose(
     graph: Any,
     kind: PeelingKind,
     *,
-    layer: Layer | None = None,
+    layer: str | None = None,
     output: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
     hierarchy: bool = True,
@@ -221,8 +227,8 @@ def decompose(
         As for :func:`papilio.count`. Signs are ignored.
     kind : {"wing", "tip"}
         Peel edges (wing) or vertices (tip).
-    layer : {"u", "v"}, optional
-        Layer of the vertices; required for tips, and only for them.
+    layer : str, optional
+        Layer of the vertices, ``u``, ``v`` or its name; required for tips, and only for them.
     output : path-like, optional
         A file for the numbers, if it has the suffix of a format; else a new directory for the numbers and the forest as
         Parquet files, see :mod:`papilio.storage.answers`. Written whole or not at all.
@@ -255,7 +261,9 @@ def decompose(
     began = perf_counter()
     _check_question(kind, layer)
     report: PeelProgress = progress if callable(progress) else ignore_report
-    source = GraphInput(graph, "bipartite", reading)
+    graph, options, named = resolve_layers(graph, reading, {"layer": layer})
+    side: Layer | None = named["layer"]
+    source = GraphInput(graph, "bipartite", options, "" if side is None else "the tip numbers of one layer")
     require_graph_kind(f"{kind} numbers are", "bipartite", source.graph.kind, source.name)
     if kind == "wing":
         check_wing_edges(source.graph.n_edges)
@@ -269,14 +277,14 @@ def decompose(
     described = _describe(source, held)  # before a graph in memory becomes a store
     seconds = {"read": perf_counter() - began}
     how: dict[str, Any] = {"threads": threads, "memory_bytes": room, "with_forest": hierarchy}
-    made = decompose_graph(held, kind, layer, chosen, **how, report=report)
+    made = decompose_graph(held, kind, side, chosen, **how, report=report)
     seconds |= made.peeled.seconds
     values: dict[str, NDArray[Any]] = {"number": made.peeled.numbers}
     if made.forest is not None:
         values["node"] = made.forest.item_nodes
     same = ("ranges", "coarse_rounds", "fine_rounds", "updates")
     result = DecompositionResult(
-        kind, layer, Vectors(values, source.labelled, layer or "edge"), made.forest, chosen, described,
+        kind, side, Vectors(values, source.labelled, side or "edge"), made.forest, chosen, described,
         **{name: getattr(made.peeled, name) for name in same},
         seconds=seconds,
         output=None if target is None else str(target),
@@ -288,15 +296,17 @@ def decompose(
         if is_file:
             write_arrow(target, result.to_arrow(), {}, overwrite=overwrite)
         else:
-            _write(target, source, kind, layer, made, overwrite)
+            _write(target, source, kind, side, made, overwrite)
         seconds["write"] = perf_counter() - write_began
     seconds["total"] = perf_counter() - began
     return result
 
 
-def _check_question(kind: PeelingKind, layer: Layer | None) -> None:
+def _check_question(kind: PeelingKind, layer: str | None) -> None:
     if kind == "tip" and layer is None:
-        raise InputError(f"layer is {layer!r}; tip numbers are for the vertices of one layer: u or v")
+        raise InputError(
+            f"layer is {layer!r}; tip numbers are for the vertices of one layer: u, v or its name"
+        )
     if kind == "wing" and layer is not None:
         raise InputError(
             f"layer is {layer!r}; wing numbers are for edges, which belong to no layer: leave layer out"

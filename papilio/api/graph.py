@@ -7,6 +7,7 @@ import shutil
 import weakref
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -14,21 +15,23 @@ from typing import Any, Unpack
 
 from numpy.typing import NDArray
 
-from papilio.arguments import checked, plural, read_path
+from papilio.arguments import checked, did_you_mean, plural, read_path
 from papilio.cluster.driver import run_directory
 from papilio.errors import InputError, StoreError, UnsupportedError
 from papilio.families import Question
 from papilio.graph import BipartiteGraph, GraphKind, UnipartiteGraph
-from papilio.motifs import SizeOptions
+from papilio.motifs import LAYER_FIELDS, PairSide, SizeOptions
 from papilio.storage.files import MANIFEST_NAME, filesystem_of, is_url, local_path
 from papilio.storage.inputs import STANDARD_INPUT
 from papilio.storage.interop import label_any
 from papilio.storage.labelled import LabelledGraph
 from papilio.storage.labels import label_type
+from papilio.storage.layers import Layers, layers_of
 from papilio.storage.reading import (
     GraphOptions,
     convert_aside,
     describe_reading,
+    names_of_columns,
     read_as,
     record_of,
     warn_outside,
@@ -128,11 +131,16 @@ class Graph:
 
     @property
     def reading(self) -> dict[str, Any]:
-        """How it was read: ``source``, ``format``, ``columns``, ``header``, ``dropped`` lines and edges, ``notes``."""
+        """How it was read: ``source``, ``format``, ``columns``, ``header``, ``dropped`` lines and edges, ``notes``.
+
+        ``layers`` has the names of the layers, see :attr:`layer_names`.
+        """
         if self._labelled is not None:
-            return {"source": self.source, "dropped": dict(self._labelled.dropped), "notes": self._notes}
+            notes = [*filter(None, [self.layers.note]), *self._notes]
+            dropped = dict(self._labelled.dropped)
+            return {"source": self.source, "layers": self.layer_names, "dropped": dropped, "notes": notes}
         assert self._store is not None
-        described = describe_reading(self._store.manifest)
+        described = describe_reading(self._store.manifest) | {"layers": self.layer_names}
         return described if self._file is None else described | {"source": self._file}
 
     def __repr__(self) -> str:
@@ -147,10 +155,45 @@ class Graph:
         sizes = f"{self.n_u:,} x {self.n_v:,}" if self.kind == "bipartite" else f"{self.n_u:,}"
         return f"{signed}{self.kind} graph: {sizes} vertices, {plural(self.n_edges, 'edge')}"
 
+    @property
+    def layers(self) -> Layers:
+        """How the layers were found, if the source has its vertices in one list."""
+        return layers_of(self.held)
+
+    @property
+    def layer_names(self) -> dict[str, str]:
+        """Names of layers ``u`` and ``v``: of the columns of the source, or of values of a node attribute."""
+        if self.kind != "bipartite":
+            return {}
+        if self.layers.names is not None:
+            return dict(zip("uv", self.layers.names, strict=True))
+        if self._labelled is not None:
+            return dict(zip("uv", self._labelled.sides.names, strict=False))
+        assert self._store is not None
+        return names_of_columns(self._store.manifest.provenance)
+
+    def layer(self, word: str) -> PairSide:
+        """Return the layer, ``u`` or ``v``, that a word means: ``u``, ``v``, or the name of the layer.
+
+        Raises InputError for an unknown word, and for a unipartite graph.
+        """
+        if self.kind != "bipartite":
+            raise InputError(f"layer is {word!r}, but {self.source} is a unipartite graph, without layers")
+        names = self.layer_names
+        if word in ("u", "v"):
+            return "u" if word == "u" else "v"
+        found = [layer for layer, name in names.items() if name == word]
+        if len(found) != 1:
+            known = ["u", "v", *(name for name in names.values() if name not in ("u", "v"))]
+            raise InputError(
+                f"layer is {word!r}{did_you_mean(word, known)}; expected {', '.join(known[:-1])} or {known[-1]}"
+            )
+        return "u" if found[0] == "u" else "v"
+
     def labels(self, layer: str) -> NDArray[Any] | None:
-        """Return the labels of layer ``u`` or ``v`` by id; None if the ids are the labels."""
+        """Return the labels of layer ``u`` or ``v`` (or its name) by id; None if the ids are the labels."""
         if layer not in ("u", "v"):
-            raise InputError(f"layer is {layer!r}; expected u or v")
+            layer = self.layer(layer)
         self.require_current()
         return self.held.labels(layer)  # type: ignore[arg-type]
 
@@ -240,8 +283,12 @@ def _opened(store: GraphStore) -> Graph:
 
 
 def _write_labelled(graph: LabelledGraph, path: Path) -> GraphStore:
+    layers = graph.layers
+    if layers.names is None and len(graph.sides.names) > 1 and graph.kind == "bipartite":
+        layers = replace(layers, names=(graph.sides.names[0], graph.sides.names[1]))
+    provenance = {"source": "memory"} | ({} if layers == Layers() else {"layers": layers.to_dict()})
     return write_store(
-        path, graph.graph, provenance={"source": "memory"}, labels_u=graph.labels_u, labels_v=graph.labels_v
+        path, graph.graph, provenance=provenance, labels_u=graph.labels_u, labels_v=graph.labels_v
     )
 
 
@@ -304,6 +351,21 @@ def read_graph(source: Any, kind: GraphKind, reading: Mapping[str, Any]) -> Grap
     return graph
 
 
+def resolve_layers(
+    graph: Any, reading: Mapping[str, Any], given: Mapping[str, Any]
+) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+    """Return the graph, its reading options and parameters, with ``u`` or ``v`` for each name of a layer.
+
+    The graph is read only if :data:`papilio.motifs.LAYER_FIELDS` of ``given`` has a name. Raises as :func:`read` and
+    :meth:`Graph.layer`.
+    """
+    named = {name: given[name] for name in LAYER_FIELDS if given.get(name) not in (None, "u", "v")}
+    if not named:
+        return graph, dict(reading), dict(given)
+    held = read_graph(graph, "bipartite", reading)
+    return held, {}, {**given, **{name: held.layer(word) for name, word in named.items()}}
+
+
 def _read_new(source: Any, kind: GraphKind, options: dict[str, Any]) -> Graph:
     if isinstance(source, GraphStore | LabelledGraph | BipartiteGraph | UnipartiteGraph):
         if options:
@@ -364,13 +426,21 @@ def _is_converted_aside(path: str) -> bool:
 class GraphInput:
     """The graph of one call: a store, or a labelled graph in memory that becomes a store when one is needed.
 
-    ``kind`` is the default kind for a file or an object without one; ``reading`` has the reading options.
+    ``kind`` is the default kind for a file or an object without one; ``reading`` has the reading options. ``of_layers``
+    describes an answer that depends on which layer is U, and is empty for any other. Raises InputError if such an
+    answer is requested and the layers are unknown.
     """
 
     def __init__(
-        self, graph: Any, kind: GraphKind = "bipartite", reading: Mapping[str, Any] | None = None
+        self,
+        graph: Any,
+        kind: GraphKind = "bipartite",
+        reading: Mapping[str, Any] | None = None,
+        of_layers: str = "the answer",
     ) -> None:
         self.asked = read_graph(graph, kind, reading or {})
+        if of_layers and self.asked.kind == "bipartite":
+            self.asked.layers.require(of_layers)
         held = self.asked.held
         self.store = held if isinstance(held, GraphStore) else None
         self.labelled = (

@@ -16,7 +16,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from papilio.api.call import Call, owns_output
-from papilio.api.graph import AskedOptions, GraphInput, split_options
+from papilio.api.graph import AskedOptions, GraphInput, resolve_layers, split_options
 from papilio.api.rows import Rows
 from papilio.arguments import Count, Workers, checked, names_table, show_bytes
 from papilio.cluster.driver import JobOutcome, count_job, run_directory
@@ -188,7 +188,8 @@ _MANY_ROWS = 1_000_000
 def resume_listing(directory: JobDirectory, **where: Any) -> ListingResult:
     """Resume the listing of a job directory; called by :func:`papilio.resume_job`."""
     target = Path(directory.settings["output"])
-    source, question = GraphInput(directory.source), directory.job.question
+    question = directory.job.question
+    source = GraphInput(directory.source, of_layers=question.of_layers)
     return _class_of(question)(source, question, target, job=directory.root, **where).execute()
 
 
@@ -204,8 +205,10 @@ def _call(
     **where: Any,
 ) -> ListingCall:
     reading, sizes = split_options(asked)
+    graph, reading, sizes = resolve_layers(graph, reading, sizes)
     question = Question.of(motif, "total", options, Listing(limit), sizes)
-    source = GraphInput(graph, question.family.graph_kind, reading)
+    of_layers = question.of_layers or (question.title if any(required[1:]) else "")
+    source = GraphInput(graph, question.family.graph_kind, reading, of_layers)
     return _class_of(question)(source, question, target, required, **where)
 
 

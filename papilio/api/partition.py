@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from papilio.api.graph import AskedOptions, GraphInput, split_options
+from papilio.api.graph import AskedOptions, GraphInput, resolve_layers, split_options
 from papilio.arguments import Bytes, Threads, checked
 from papilio.cluster.driver import run_directory
 from papilio.cluster.events import PhaseAdvanced, PhaseStarted
@@ -97,8 +97,9 @@ def partition(
         even the smallest part does not fit.
     """
     reading, sizes = split_options(asked)
+    graph, reading, sizes = resolve_layers(graph, reading, sizes)
     question = Question.of(motif, per, options, sizes=sizes)
-    source = GraphInput(graph, question.family.graph_kind, reading)
+    source = GraphInput(graph, question.family.graph_kind, reading, question.of_layers)
     if source.store is None:
         raise InputError(
             "a partition needs a stored graph, but this one is in memory; write it with papilio.Graph.save"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
+from papilio.api.graph import resolve_layers
 from papilio.api.listing import ListingCall, enumerate
 from papilio.api.rows import Rows
 from papilio.arguments import Count, Samples, Seed, Workers, checked, plural
@@ -23,7 +24,7 @@ from papilio.errors import ExecutionError, InputError
 from papilio.families import EngineChoice
 from papilio.kernels.project.discovery import FalseDiscovery
 from papilio.kernels.threads import available_threads
-from papilio.motifs import PairSide, PairTest, Projection, Weighting, motif_to_json
+from papilio.motifs import PairTest, Projection, Weighting, motif_to_json
 from papilio.storage.convert import convert_pairs
 from papilio.storage.files import check_replaceable, local_path
 from papilio.storage.labelled import plain_labels
@@ -57,7 +58,7 @@ _REWRITERS = 8
 @checked
 def project(
     graph: Any,
-    layer: PairSide,
+    layer: str,
     *,
     min_common: Count = 2,
     weighting: Weighting | None = None,
@@ -85,8 +86,8 @@ def project(
     ----------
     graph : Graph, path, or object
         As for :func:`papilio.count`; bipartite.
-    layer : {"u", "v"}
-        Layer of the pairs.
+    layer : str
+        Layer of the pairs: ``u``, ``v``, or its name, such as the name of its column.
     min_common : int
         Minimum number of common neighbours.
     weighting : {"jaccard", "cosine", "hyperbolic", "resource"}, optional
@@ -142,9 +143,12 @@ def project(
     >>> papilio.project("southern-women/", "u", min_common=6).head(2)
     [("Evelyn", "Laura", 6), ("Evelyn", "Theresa", 7)]
     """
-    motif = Projection(layer, min_common, weighting, significance, fdr, samples, seed)
+    rest: Any = (min_common, weighting, significance, fdr, samples, seed)
+    Projection("u", *rest)  # a wrong parameter raises before the graph is read
+    graph, options, named = resolve_layers(graph, reading, {"layer": layer})
+    motif = Projection(named["layer"], *rest)
     given: dict[str, Any] = {
-        "limit": limit, "cluster": cluster, "engine": engine, "workers": workers, "progress": progress, **reading
+        "limit": limit, "cluster": cluster, "engine": engine, "workers": workers, "progress": progress, **options
     }  # fmt: skip
     if not as_store:
         return enumerate(graph, motif, output=output, overwrite=overwrite, job=job, **given)

@@ -10,7 +10,7 @@ from typing import Any, Unpack
 
 from papilio.api.call import Call, owns_output
 from papilio.api.count import CountCall, shard_parent
-from papilio.api.graph import AskedOptions, GraphInput, split_options
+from papilio.api.graph import AskedOptions, GraphInput, resolve_layers, split_options
 from papilio.arguments import Count, Samples, Seed, Workers, checked
 from papilio.cluster.events import Progress
 from papilio.cluster.executor import Executor
@@ -146,12 +146,13 @@ class SignificanceCall(Call[SignificanceResult]):
         **where: Any,
     ) -> None:
         reading, sizes = split_options(asked)
+        graph, reading, sizes = resolve_layers(graph, reading, sizes)
         chosen = read_motif(motif, sizes)
         ensemble = Ensemble.of(null or ("signs" if chosen.needs_signs else "degrees"), samples, seed, steps)
         question = Question.of(chosen, per, options, ensemble=ensemble)
         self._overwrite = overwrite or owns_output(where.get("job"), output)
         target = None if output is None else check_table_file(output, self._overwrite)
-        source = GraphInput(graph, question.family.graph_kind, reading)
+        source = GraphInput(graph, question.family.graph_kind, reading, question.of_layers)
         super().__init__(source, question, target, **where)
         source.require_storable(target)
 

@@ -17,6 +17,7 @@ from papilio.cli.options import (
     ENGINES,
     JOB_FLAG,
     JSON_FLAG,
+    LAYER,
     PER_FLAG,
     RUN_OPTIONS,
     SEED,
@@ -295,7 +296,10 @@ def _list_rows(
 @click.command()
 @BIPARTITE_STORE
 @click.option(
-    "--layer", type=click.Choice(["u", "v"]), required=True, help="Layer of both vertices of a pair."
+    "--layer",
+    required=True,
+    help="Layer of both vertices of a pair, such as the name of its column.",
+    **LAYER,
 )
 @click.option(
     "--min-common", type=integer, default=2, show_default=True, metavar="N",
@@ -365,8 +369,7 @@ _SHOWN_LEVELS = 5
 @click.argument("kind", type=click.Choice(["wing", "tip"]))
 @BIPARTITE_STORE
 @click.option(
-    "--layer", type=click.Choice(["u", "v"]),
-    help="For tip: the layer whose vertices are peeled.",
+    "--layer", help="For tip: the layer whose vertices are peeled.", **LAYER
 )  # fmt: skip
 @click.option(
     "--output", type=click.Path(allow_dash=True), metavar="DIR",
@@ -411,11 +414,13 @@ def decompose(store: str, no_hierarchy: bool, as_json: bool, **options: Any) -> 
 
 def _report(result: DecompositionResult) -> None:
     click.echo(result.max_number)
-    items = "edges" if result.kind == "wing" else f"vertices of layer {result.layer}"
-    sizes = result.level_sizes()
-    graph = result.graph
+    from papilio.storage.layers import show_layer, show_sizes
+
+    graph, sizes = result.graph, result.level_sizes()
+    names = graph["provenance"]["layers"]
+    items = "edges" if result.layer is None else f"vertices of layer {show_layer(result.layer, names)}"
     say(
-        f"{result.kind} numbers of {result.n_items:,} {items} in {graph['n_u']:,} x {graph['n_v']:,} vertices: "
+        f"{result.kind} numbers of {result.n_items:,} {items} in {show_sizes(graph['n_u'], graph['n_v'], names)}: "
         f"largest {result.max_number:,}, distinct {len(sizes):,}"
     )
     top = sorted(sizes)[-_SHOWN_LEVELS:]

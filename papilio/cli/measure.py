@@ -18,13 +18,14 @@ from papilio.cli.options import (
     CLUSTER_OPTIONS,
     JOB_FLAG,
     JSON_FLAG,
+    LAYER,
     RUN_OPTIONS,
     STORE,
     CommandGroup,
     integer,
     with_options,
 )
-from papilio.cli.report import align, report_result, say, say_seconds, show_progress
+from papilio.cli.report import align, names_in, report_result, say, say_seconds, show_progress
 from papilio.cli.rows import RowTarget, answer_rows, take_target, with_rows
 from papilio.errors import InputError, StoreError
 from papilio.measures.census_pairs import PAIR_ORDERS, CensusPairs, CensusVertices, PairOrder
@@ -36,9 +37,10 @@ from papilio.measures.values import (
     MaximumClique,
     RobinsAlexander,
 )
-from papilio.motifs import MaximalBiclique, PairSide
+from papilio.motifs import MaximalBiclique
 from papilio.storage.answers import rows_table
 from papilio.storage.files import atomic_file, check_file
+from papilio.storage.layers import show_sizes
 from papilio.tasks.result import CountResult
 
 _COUNT_OPTIONS = with_options(STORE, BUDGET_OPTIONS, JOB_FLAG, CLUSTER_OPTIONS, RUN_OPTIONS)
@@ -118,7 +120,7 @@ def robins_alexander(**options: Any) -> None:
 
 @measure.command()
 @STORE
-@click.option("--layer", type=click.Choice(["u", "v"]), help="Layer to measure; both by default.")
+@click.option("--layer", **LAYER, help="Layer to measure; both by default.")
 @_OUTPUT
 @_THREADS
 @JSON_FLAG
@@ -279,7 +281,7 @@ def _say_count(counted: CountResult) -> None:
         "taken from the job" if counted.reused else f"counted by engine {counted.engine} ({counted.cluster})"
     )
     say(
-        f"butterflies: {counted.count:,} in {graph['n_u']:,} x {graph['n_v']:,} vertices and "
+        f"butterflies: {counted.count:,} in {show_sizes(graph['n_u'], graph['n_v'], names_in(graph))} and "
         f"{graph['n_edges']:,} edges, {how}"
     )
     if counted.job_directory is not None:
@@ -296,7 +298,7 @@ _FORMATS = (".svg", ".png")
 @RUN_OPTIONS
 @STORE
 @click.option(
-    "--pair-side", type=click.Choice(["u", "v"]), required=True,
+    "--pair-side", required=True, **LAYER,
     help="Layer of the pair whose signs define the class; ++/-- and +-/+- depend on it.",
 )  # fmt: skip
 @click.option(
@@ -321,7 +323,7 @@ _FORMATS = (".svg", ".png")
 @JOB_FLAG
 def census(
     store: str,
-    pair_side: PairSide,
+    pair_side: str,
     top: int | None,
     by: PairOrder | None,
     per: str,

@@ -19,10 +19,10 @@ import click
 from click.shell_completion import CompletionItem
 
 from papilio.arguments import Between, did_you_mean
-from papilio.cli.options import integer
+from papilio.cli.options import LAYER, integer, reading_given
 from papilio.errors import InputError, UnsupportedError
 from papilio.families import FAMILIES
-from papilio.motifs import MOTIFS, Motif
+from papilio.motifs import LAYER_FIELDS, MOTIFS, Motif
 
 
 def attribute_help(kind: type) -> dict[str, str]:
@@ -45,6 +45,8 @@ def field_option(name: str, hint: Any, **settings: Any) -> click.Option:
     flag = _flag(name)
     if get_origin(hint) in (Union, types.UnionType):
         hint = next(each for each in get_args(hint) if each is not type(None))
+    if name in LAYER_FIELDS:
+        return click.Option([flag, name], **LAYER, **settings)
     if get_origin(hint) is Literal:
         return click.Option([flag, name], type=click.Choice(get_args(hint)), **settings)
     if get_origin(hint) is Annotated:
@@ -102,9 +104,13 @@ class _MotifFlags:
             for name, values in self._kind.choices.items()
         ]
 
-    def read(self, given: dict[str, Any]) -> tuple[Motif, dict[str, str]]:
-        """Return the motif and the options of its engine; InputError if sizes or sides are missing or contradictory."""
+    def read(self, given: dict[str, Any], store: str | None) -> tuple[Motif, dict[str, str]]:
+        """Return the motif and the options of its engine.
+
+        Names of layers are looked up in the graph ``store``. InputError if sizes or sides are missing or contradictory.
+        """
         chosen = {name: given[name] for name in self._defaults if given.get(name) is not None}
+        chosen |= {name: _find_layer(store, chosen[name]) for name in LAYER_FIELDS if name in chosen}
         if self._listed:
             self._require_sizes(chosen)
         else:
@@ -152,6 +158,17 @@ class _MotifFlags:
             )
 
 
+def _find_layer(store: str | None, word: str) -> str:
+    """Return u or v for a layer, by its letter or by its name in the graph of the current command."""
+    if word in ("u", "v"):
+        return word
+    if store is None or store == "-":
+        raise InputError(f"layer is {word!r}; expected u or v, because standard input is read only once")
+    import papilio
+
+    return papilio.read(store, **reading_given()).layer(word)
+
+
 class MotifGroup(click.Group):
     """A command with a subcommand for each motif, which adds the flags of the motif.
 
@@ -192,7 +209,7 @@ class MotifGroup(click.Group):
         def run(**given: Any) -> None:
             own = {option.name: given.pop(option.name) for option in flags.options if option.name}
             given.pop("motif", None)
-            motif, options = flags.read(own)
+            motif, options = flags.read(own, given.get("store"))
             self._run(motif=motif, engine_options=options, **given)
 
         what = first_paragraph(kind.__doc__)

@@ -95,6 +95,9 @@ def column(text: str) -> int | str:
     return int(text) if text.isdecimal() else text
 
 
+LAYER: dict[str, Any] = {"type": str, "metavar": "[u|v|NAME]"}
+"""The type of a flag for a layer: by its letter, or its name in the graph."""
+
 WORKERS, THREADS = click.IntRange(1, MAX_WORKERS), click.IntRange(1, MAX_THREADS)
 
 SEED = click.IntRange(0, 2**63 - 1)
@@ -122,7 +125,11 @@ def reading_options(*time_flag: str) -> Decorator:
     ``time_flag`` has the names of the flag for the column of times, and the name of its parameter.
     """
     return with_options(
-        _reading_option("--u", type=column, help="Column of the endpoints in U: a name, or a number from 1 on."),
+        _reading_option(
+            "--u", type=column,
+            help="Column of the endpoints in U: a name, or a number from 1 on; in files such as GraphML, "
+            "ATTRIBUTE=VALUE of the nodes in U.",
+        ),
         _reading_option(
             "--v", type=column,
             help="Column of the endpoints in V. By default, both are found by usual names, otherwise by position.",
@@ -135,6 +142,9 @@ def reading_options(*time_flag: str) -> Decorator:
         _reading_option(
             "--sign-values", metavar="POSITIVE:NEGATIVE",
             help="Words for positive and negative signs, such as yea,aye:nay,no.",
+        ),
+        _reading_option(
+            "--decimal", type=click.Choice([".", ","]), help="Decimal point of numbers; a point by default."
         ),
         _reading_option(
             "--duplicates", type=click.Choice(["first", "last", "error"]),
@@ -198,6 +208,17 @@ def graph_argument(
         reading_options(*time_flag),
         *([KIND_FLAG] if has_kind else ()),
     )  # fmt: skip
+
+
+def reading_given() -> dict[str, Any]:
+    """Return the options of the current command that set how its graph is read."""
+    context = click.get_current_context()
+    given = {
+        (each.name or "").removesuffix("_column"): context.params[each.name or ""]
+        for each in context.command.params
+        if isinstance(each, ReadingOption)
+    }
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def take_reading_words(options: dict[str, Any]) -> list[str]:

@@ -65,8 +65,16 @@ def say_seconds(seconds: Mapping[str, float]) -> None:
     say("seconds: " + ", ".join(f"{phase} {value:.3f}" for phase, value in seconds.items()))
 
 
-def _vertices(kind: str, n_u: int, n_v: int) -> str:
-    return f"{n_u:,} vertices" if kind == "unipartite" else f"{n_u:,} x {n_v:,} vertices"
+def names_in(graph: Mapping[str, Any]) -> dict[str, str]:
+    """Return the names of the layers of the graph of an answer, if known."""
+    found: dict[str, str] = graph.get("provenance", {}).get("layers", {})
+    return found
+
+
+def _vertices(kind: str, n_u: int, n_v: int, names: Mapping[str, str] | None = None) -> str:
+    from papilio.storage.layers import show_sizes
+
+    return f"{n_u:,} vertices" if kind == "unipartite" else show_sizes(n_u, n_v, names or {})
 
 
 def report_result(result: CountResult) -> None:
@@ -104,10 +112,8 @@ def _report_count(result: CountResult) -> None:
             labels = "\t".join(str(label) for label in entry.labels)
             click.echo(f"{entry.place}\t{labels}\t{entry.count}")
     graph = result.graph
-    say(
-        f"{result.motif.title}: {result.count:,} in "
-        f"{_vertices(graph['kind'], graph['n_u'], graph['n_v'])}, {plural(graph['n_edges'], 'edge')}"
-    )
+    vertices = _vertices(graph["kind"], graph["n_u"], graph["n_v"], names_in(graph))
+    say(f"{result.motif.title}: {result.count:,} in {vertices}, {plural(graph['n_edges'], 'edge')}")
     _say_run(result, "counted")
     if result.output is not None:
         what = (

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from papilio.api.call import CountOptions, check_output
 from papilio.api.count import count
-from papilio.api.graph import split_options
+from papilio.api.graph import resolve_layers, split_options
 from papilio.arguments import Count, Threads, checked
 from papilio.cluster.events import Progress
 from papilio.cluster.progress import shows_progress
@@ -53,7 +53,7 @@ def robins_alexander(graph: Any, **options: Unpack[CountOptions]) -> RobinsAlexa
     and errors: :class:`CountOptions`.
     """
     reading, where = split_options(options)
-    edges = Edges(graph, "Robins-Alexander clustering", where.get("progress"), reading=reading)
+    edges = Edges(graph, "Robins-Alexander clustering", where.get("progress"), reading=reading, of_layers="")
     with edges.phase("paths", passes=2):
         degrees = count_degrees(edges.n_u, edges.n_v, edges.once)
         paths = count_three_paths(degrees, edges.once)
@@ -66,7 +66,7 @@ def robins_alexander(graph: Any, **options: Unpack[CountOptions]) -> RobinsAlexa
 def latapy_clustering(
     graph: Any,
     *,
-    layer: Layer | None = None,
+    layer: str | None = None,
     output: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
     threads: Threads | None = None,
@@ -83,8 +83,8 @@ def latapy_clustering(
     ----------
     graph
         As for :func:`papilio.count`. Signs are ignored.
-    layer : {"u", "v"}, optional
-        Layer to measure; by default both.
+    layer : str, optional
+        Layer to measure, ``u``, ``v`` or its name; by default both.
     output : path-like, optional
         File (Parquet, CSV, ..., by its suffix) for the values: ``layer``, ``id``, ``label`` (if there are labels),
         ``partners``, ``dot``, ``min``, ``max``. An existing file is replaced only with ``overwrite``.
@@ -105,11 +105,13 @@ def latapy_clustering(
         When the graph does not fit in memory; raised before it is read.
     """
     target = check_output(output, Butterfly(), "vertex", overwrite=overwrite)
-    edges = Edges(graph, "Latapy's clustering", progress, target=target, reading=reading)
     chosen = choose_threads(threads)
+    graph, options, asked = resolve_layers(graph, reading, {"layer": layer})
+    of_layers = "" if layer is None else "Latapy's clustering of one layer"
+    edges = Edges(graph, "Latapy's clustering", progress, target=target, reading=options, of_layers=of_layers)
     with edges.phase("read"):
         held = _read(edges, chosen)
-    layers: tuple[Layer, ...] = ("u", "v") if layer is None else (layer,)
+    layers: tuple[Layer, ...] = ("u", "v") if layer is None else (asked["layer"],)
     with edges.phase("pairs"):
         found = cluster_pairs(held, layers, chosen, edges.report)
     columns = {name: {"partners": each.partners, **each.means} for name, each in found.items()}
@@ -148,7 +150,9 @@ def local_clustering(
     """
     target = check_output(output, Butterfly(), per, overwrite=overwrite)
     reading, where = split_options(options)
-    edges = Edges(graph, "local clustering", where.get("progress"), target=target, reading=reading)
+    edges = Edges(
+        graph, "local clustering", where.get("progress"), target=target, reading=reading, of_layers=""
+    )
     with edges.phase("paths", passes=2):
         paths = _vertex_paths(edges) if per == "vertex" else {"edge": _edge_paths(edges)}
     counted = count(edges.source.asked, Butterfly(), per=per, **where)
@@ -197,7 +201,10 @@ def top_butterflies(
     butterfly are left out. Graph, options and errors: :class:`CountOptions`.
     """
     reading, where = split_options(options)
-    edges = Edges(graph, "the number of butterflies", where.get("progress"), reading=reading)
+    of_layers = "" if per == "edge" else "the top of each layer"
+    edges = Edges(
+        graph, "the number of butterflies", where.get("progress"), reading=reading, of_layers=of_layers
+    )
     counted = count(edges.source.asked, Butterfly(), per=per, **where)
     vectors = {place: counted.vectors.by_id(place) for place in counted.vectors}
     return replace(counted, largest=find_top(vectors, edges.source.asked.held, n))

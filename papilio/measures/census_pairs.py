@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from papilio import charts
 from papilio.api.call import CensusOptions, check_output
 from papilio.api.count import CensusResult, census
-from papilio.api.graph import split_options
+from papilio.api.graph import resolve_layers, split_options
 from papilio.arguments import Count, Threads, checked, plural, read_argument
 from papilio.cluster.events import PhaseStarted
 from papilio.cluster.progress import shows_progress
@@ -213,7 +213,7 @@ class CensusVertices(Answer):
 @shows_progress
 def census_pairs(
     graph: Any,
-    pair_side: PairSide,
+    pair_side: str,
     *,
     by: PairOrder,
     n: Count = 100,
@@ -256,9 +256,9 @@ def census_pairs(
     walk = _Walk(graph, pair_side, (output, overwrite), threads, n, options)
     counted = walk.count()
     chosen = [each.group == PAIR_ORDERS[by] for each in CENSUS_CLASSES]
-    rows, totals = find_pairs(walk.read(), pair_side, chosen, n, walk.threads, walk.report)
+    rows, totals = find_pairs(walk.read(), walk.pair_side, chosen, n, walk.threads, walk.report)
     _require_census(counted, totals, 1)
-    labels = walk.source.asked.labels(pair_side)
+    labels = walk.source.asked.labels(walk.pair_side)
     pairs = tuple(_make_pair(row, labels) for row in rows.tolist())
     found = CensusPairs(counted, by, pairs, n, walk.output)
     if walk.target is not None:
@@ -271,7 +271,7 @@ def census_pairs(
 @shows_progress
 def census_vertices(
     graph: Any,
-    pair_side: PairSide,
+    pair_side: str,
     *,
     output: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
@@ -289,13 +289,13 @@ def census_vertices(
     """
     walk = _Walk(graph, pair_side, (output, overwrite), threads, 0, options)
     counted = walk.count()
-    counts = sum_vertices(walk.read(), pair_side, walk.threads, walk.report)
+    counts = sum_vertices(walk.read(), walk.pair_side, walk.threads, walk.report)
     _require_census(counted, [exact_sum(each) for each in counts], 2)
     classes = {each.name: counts[at] for at, each in enumerate(CENSUS_CLASSES)}
-    columns = {pair_side: {**classes, **sum_groups(classes)}}
+    columns = {walk.pair_side: {**classes, **sum_groups(classes)}}
     walk.write(columns, {"motif": walk.question(per="vertex")}, overwrite)
-    vectors = Vectors(classes, walk.source.labelled, pair_side)
-    return CensusVertices(counted, pair_side, vectors, walk.output, walk.source.given)
+    vectors = Vectors(classes, walk.source.labelled, walk.pair_side)
+    return CensusVertices(counted, walk.pair_side, vectors, walk.output, walk.source.given)
 
 
 class _Walk(Edges):
@@ -304,22 +304,24 @@ class _Walk(Edges):
     def __init__(
         self,
         graph: Any,
-        pair_side: PairSide,
+        pair_side: str,
         output: tuple[str | os.PathLike[str] | None, bool],
         threads: int | None,
         k: int,
         options: CensusOptions,
     ) -> None:
-        self.pair_side, motif = pair_side, Census(pair_side)
-        target = check_output(output[0], motif, "total", overwrite=output[1])
+        target = check_output(output[0], Census("u"), "total", overwrite=output[1])
         self.threads = choose_threads(threads)
         reading, self._where = split_options(options)
+        graph, reading, named = resolve_layers(graph, reading, {"pair_side": pair_side})
+        motif = Census(named["pair_side"])
+        self.pair_side = motif.pair_side
         super().__init__(
             graph, f"motif {motif.name!r}", options.get("progress"), target=target, reading=reading
         )
         sizes = self.source.graph
         require_graph(Question(motif, "total"), sizes.kind, signed=sizes.signed, source=self.source.name)
-        n_side = self.n_u if pair_side == "u" else self.n_v
+        n_side = self.n_u if self.pair_side == "u" else self.n_v
         needed = bytes_of_pairs(self.n_u + self.n_v, n_side, self.n_edges, self.threads, k)
         require_room(
             f"the pairs of {self.source.name}, with {self.threads} threads{f' and {k} to keep' if k else ''}, need",

@@ -247,7 +247,8 @@ def top_bicliques(
         When the graph does not fit in memory.
     """
     asked, used = motif or MaximalBiclique(), choose_threads(threads)
-    edges = Edges(graph, "the largest bicliques", progress, reading=reading)
+    of_layers = "" if asked.mirrored == asked else asked.title
+    edges = Edges(graph, "the largest bicliques", progress, reading=reading, of_layers=of_layers)
     job = edges.source.job(Question(asked, "total"))
     edges.require_memory(MAXIMAL_BICLIQUES.predict_graph(job, "cpu", used)[0], "whose search needs", used)
     with edges.phase("read"):

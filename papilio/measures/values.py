@@ -35,6 +35,7 @@ from papilio.storage.answers import (
 )
 from papilio.storage.files import SLICE_ENTRIES
 from papilio.storage.labelled import Vectors
+from papilio.storage.layers import layers_of
 from papilio.tasks.job import require_graph_kind
 from papilio.tasks.machine import free_memory_bytes
 from papilio.tasks.result import CountResult, TopValue, find_top_values, json_labels
@@ -140,8 +141,12 @@ class _Clustering(Answer):
     _drawn: ClassVar[str]
 
     def summaries(self) -> dict[str, Summary]:
-        """Return the summary of each layer, or of the edges."""
-        return {place: summarise(self.values.by_id(place)) for place in self.values}
+        """Return the summary of each layer, or of the edges; of all vertices (``n``) if the layers are unknown."""
+        values = {place: self.values.by_id(place) for place in self.values}
+        if self.source is not None and len(values) == 2 and layers_of(self.source).are_open:
+            u, v = values.values()
+            values = {"n": {name: np.concatenate((u[name], v[name])) for name in u}}
+        return {place: summarise(of) for place, of in values.items()}
 
     def _named(self, name: str) -> dict[str, NDArray[np.float64]]:
         return {place: self.values.by_id(place)[name] for place in self.values}
@@ -450,10 +455,11 @@ class Edges:
         kind: GraphKind = "bipartite",
         target: Path | None = None,
         reading: Mapping[str, Any] | None = None,
+        of_layers: str | None = None,
     ) -> None:
         self._began = perf_counter()
         self._seconds: dict[str, float] = {}
-        self.source = GraphInput(graph, kind, reading)
+        self.source = GraphInput(graph, kind, reading, measure if of_layers is None else of_layers)
         require_graph_kind(f"{measure} is", kind, self.source.graph.kind, self.source.name)
         self.source.require_storable(target)
         self.target, self.output = target, None if target is None else str(target)

@@ -15,12 +15,16 @@ import math
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from papilio.errors import InputError
+
+Decimal = Literal[".", ","]
+"""The decimal point of numbers."""
 
 ColumnRef = int | str
 """A column chosen by a user: a number from 1 on, or a name."""
@@ -36,7 +40,10 @@ _ENDPOINTS = frozenset(
     | {"uid", "iid", "username", "src", "dst", "destination", "from", "to", "fromid", "toid", "isbn", "asin"}
     | {"left", "right", "row", "col", "column", "node1", "node2", "id1", "id2"}
 )
-_VALUES = frozenset({"rating", "weight", "sign", "value", "score", "stars", "vote", "count"})
+_VALUES = frozenset(
+    {"rating", "weight", "sign", "value", "score", "stars", "vote", "count"}
+    | {"freq", "frequency", "abundance", "visit"}
+)
 _TIMES = frozenset({"time", "timestamp", "date", "datetime"})
 _INDEXES = frozenset({"", "unnamed0", "indexlevel0", "rownames"})
 _SHOWN = 12
@@ -52,6 +59,9 @@ class Columns:
     sign: int | None = None  # column of the values that determine signs
     time: int | None = None  # column of the times that order equal edges
 
+
+NO_NAME = "no name"
+"""A column whose name is empty, in words."""
 
 USUAL = Columns(0, 1, 2)
 """The columns by place: U, V, and the value that determines the sign."""
@@ -133,7 +143,7 @@ def show_column(names: Sequence[str], at: int) -> str:
     """Return a column in words, by its name if it has one."""
     if not names:
         return f"column {at + 1}"
-    return f"{names[at] or 'no name'} (column {at + 1})"
+    return f"{names[at] or NO_NAME} (column {at + 1})"
 
 
 def choose_columns(
@@ -281,6 +291,11 @@ class SignRule:
     threshold: float | None = None  # values of at least this are positive; None for values above zero
     positive: tuple[str, ...] = ()
     negative: tuple[str, ...] = ()
+    decimal: Decimal = "."  # the decimal point of numbers; the other mark is then no part of a number
+
+    def _number(self, text: str) -> str:
+        """Return a number with a point; text with the other mark is none."""
+        return text if self.decimal == "." else text.replace(".", "?").replace(",", ".")
 
     def problem(self, text: str) -> str | None:
         """Return the reason why ``text`` has no sign, to follow the name of its column, or None if it has one."""
@@ -289,16 +304,19 @@ class SignRule:
                 return None
             known = ", ".join(map(repr, self.positive + self.negative))
             return f"is {text!r}; the sign values are {known}"
-        if _NUMBER.match(text):
-            return None if math.isfinite(float(text)) else f"is {text!r}, outside the range of numbers"
+        if _NUMBER.match(self._number(text)):
+            is_finite = math.isfinite(float(self._number(text)))
+            return None if is_finite else f"is {text!r}, outside the range of numbers"
         hint = "name the words with sign_values" if text else "it is empty"
+        if self.decimal == "." and _NUMBER.match(text.replace(",", ".")):
+            hint = "set decimal to ',' (--decimal ,) if commas are decimal points"
         return f"is {text!r}, not a number; {hint}"
 
     def sign_of(self, text: str) -> int:
         """Return the sign of a value that has one."""
         if self.positive:
             return 1 if text in self.positive else -1
-        number = float(text)
+        number = float(self._number(text))
         return 1 if (number > 0 if self.threshold is None else number >= self.threshold) else -1
 
     def apply(self, values: pa.Array) -> NDArray[np.int8] | None:
@@ -316,6 +334,8 @@ class SignRule:
             return np.where(index.to_numpy() < len(self.positive), np.int8(1), np.int8(-1))
         if not len(values):
             return np.empty(0, np.int8)
+        if self.decimal == ",":
+            values = pc.replace_substring(pc.replace_substring(values, ".", "?"), ",", ".")
         plus = pc.starts_with(values, "+")
         if pc.any(plus).as_py():
             if pc.any(pc.match_substring_regex(values, r"^\+[+-]")).as_py():
@@ -341,7 +361,9 @@ class SignRule:
         return "positive above 0" if self.threshold is None else f"positive from {self.threshold:g} on"
 
 
-def sign_rule(asked: bool, positive_from: float | None, sign_values: str | None) -> SignRule | None:
+def sign_rule(
+    asked: bool, positive_from: float | None, sign_values: str | None, decimal: Decimal | None = None
+) -> SignRule | None:
     """Make the rule specified by the options, or None for an unsigned graph.
 
     ``asked`` is true if a column of values is named; without the other options, values above 0 are then positive.
@@ -355,7 +377,7 @@ def sign_rule(asked: bool, positive_from: float | None, sign_values: str | None)
     if positive_from is not None and not math.isfinite(positive_from):
         raise InputError(f"positive_from is {positive_from}; expected a finite number")
     if sign_values is None:
-        return SignRule(positive_from)
+        return SignRule(positive_from, decimal=decimal or ".")
     sides = sign_values.split(":")
     words = [tuple(word.strip() for word in side.split(",") if word.strip()) for side in sides]
     if len(words) != 2 or not all(words) or set(words[0]) & set(words[1]):

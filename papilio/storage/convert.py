@@ -14,7 +14,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -30,11 +30,12 @@ from papilio.arguments import Bytes, checked, read_bytes, show_bytes, show_mebib
 from papilio.errors import CapacityError, DuplicateEdgeError, InputError, StoreError
 from papilio.graph import GraphKind
 from papilio.interrupts import removed_at_end
-from papilio.storage.column_choice import ColumnRef, WantedColumns, sign_rule
+from papilio.storage.column_choice import ColumnRef, Decimal, WantedColumns, sign_rule
 from papilio.storage.edge_files import EdgeBatch, numbers_of
 from papilio.storage.files import check_replaceable, local_path, os_errors_named
 from papilio.storage.formats import EdgeSource, FormatName, LabelType, ReadOptions
-from papilio.storage.inputs import Compression, InputLocation, InputPath, expand_inputs, known_encoding
+from papilio.storage.graph_files import HEAD_BYTES, find_graph_format, is_graph_format, write_graph_file
+from papilio.storage.inputs import InputFile, InputLocation, InputPath, expand_inputs, known_encoding
 from papilio.storage.labels import (
     BYTES_PER_LABEL,
     IdMap,
@@ -232,17 +233,27 @@ def _ingest(given: InputPath | Sequence[InputPath], job: _Job) -> GraphStore:
     places = expand_inputs(given)
     total = sum(place.n_bytes for place in places)
     with ExitStack() as stack:
-        source, compression = open_source(
+        first = stack.enter_context(InputFile(places[0]))
+        graph_format = job.options.format or find_graph_format(first.name, first.peek(HEAD_BYTES))
+        if is_graph_format(graph_format):
+            if len(places) > 1 or job.duplicates != "first":
+                strange = "several files" if len(places) > 1 else f"duplicates={job.duplicates!r}"
+                raise InputError(f"{strange} cannot be used with {first.name}, a {graph_format} file")
+            described = {"papilio": __version__, "format_forced": job.options.format is not None}
+            described |= _describe_source(given, places, first)
+            options = replace(job.options, format=graph_format)
+            return write_graph_file(first, job.scratch, options, job.output, job.overwrite, described)
+        source = open_source(
+            first,
             places,
             job.options,
             job.scratch,
             job.threads,
             lambda done: job.progress("read", done, total),
-            stack,
         )
         raw = _RawEdges(places[0].name, source, job)
         raw.spool()
-    provenance = _provenance(given, places, compression, raw)
+    provenance = _provenance(given, places, first, raw)
     maps = raw.integer_maps()
     return _write_joined(raw, provenance) if maps is None else _write_mapped(raw, maps, provenance)
 
@@ -250,22 +261,17 @@ def _ingest(given: InputPath | Sequence[InputPath], job: _Job) -> GraphStore:
 def _provenance(
     given: InputPath | Sequence[InputPath],
     places: list[InputLocation],
-    compression: Compression,
+    first: InputFile,
     raw: _RawEdges,
 ) -> dict[str, Any]:
     """Return the source of a graph; inputs are named without their directories."""
-    several = [given] if isinstance(given, (str, os.PathLike)) else list(given)
-    names = [os.fspath(each).rstrip("/").rsplit("/", 1)[-1] for each in several]
     info, options = raw.info, raw.job.options
     common = {"papilio": __version__, "edges_read": raw.rows, "notes": info.notes}
     if raw.job.origin:
         return {**common, "layout": {}, **raw.job.origin}
     return {
         **common,
-        "source": names[0] if len(names) == 1 else names,
-        "source_bytes": sum(place.n_bytes for place in places),
-        "source_files": len(places),
-        "compression": compression,
+        **_describe_source(given, places, first),
         "format": info.format,
         "format_forced": options.format is not None,
         "layout": info.layout,
@@ -276,6 +282,21 @@ def _provenance(
             "skip_malformed": options.skip_malformed,
         },
         "lines": asdict(info.lines) if info.lines.physical else None,
+    }
+
+
+def _describe_source(
+    given: InputPath | Sequence[InputPath], places: list[InputLocation], first: InputFile
+) -> dict[str, Any]:
+    several = [given] if isinstance(given, (str, os.PathLike)) else list(given)
+    names = [os.fspath(each).rstrip("/").rsplit("/", 1)[-1] for each in several]
+    member = {} if first.member is None else {"member": first.member}
+    return {
+        "source": names[0] if len(names) == 1 else names,
+        "source_bytes": sum(place.n_bytes for place in places),
+        "source_files": len(places),
+        "compression": first.compression,
+        **member,
     }
 
 
@@ -474,6 +495,7 @@ def convert(
     sign: ColumnRef | None = None,
     positive_from: float | None = None,
     sign_values: str | None = None,
+    decimal: Decimal | None = None,
     duplicates: Duplicates = "first",
     labels: LabelType | None = None,
     header: bool | None = None,
@@ -510,6 +532,8 @@ def convert(
         Column of weights, never an endpoint and not kept; ``positive_from`` or ``sign_values`` derive signs from it.
     positive_from, sign_values : float, str, optional
         Smallest value that is positive; or the words for either sign, ``POSITIVE:NEGATIVE``, such as ``yea:nay,no``.
+    decimal : {".", ","}, optional
+        Decimal point of the numbers that determine signs; a point by default.
     duplicates : {"first", "last", "error"}
         Which of equal edges to keep, by time if there is a time column, else by place in the input.
     labels, header, encoding : {"integer", "text"}, bool, str, optional
@@ -531,7 +555,7 @@ def convert(
         edges if ``duplicates`` is ``"error"``; InputError for an invalid input or option; StoreError if ``output``
         exists or cannot be written; CapacityError for more than 2^31 - 1 vertices, or too little memory or disk.
     """
-    rule = sign_rule(sign is not None, positive_from, sign_values)
+    rule = sign_rule(sign is not None, positive_from, sign_values, decimal)
     if weight is not None and sign is not None:
         raise InputError("weight and sign are both given; use one column for signs")
     values = weight if sign is None else sign

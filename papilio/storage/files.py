@@ -59,6 +59,9 @@ def filesystem_of(path: str | os.PathLike[str]) -> tuple[arrow_fs.FileSystem, st
     text = os.fspath(path)
     if not is_url(text):
         return arrow_fs.LocalFileSystem(), os.path.abspath(text)
+    if "::" in text:  # chained, as in zip://member::archive.zip
+        filesystem, inner = _fsspec_of(text)
+        return filesystem, inner.rstrip("/")
     try:
         filesystem, inner = arrow_fs.FileSystem.from_uri(text)
     except (ArrowInvalid, OSError) as error:

@@ -13,6 +13,7 @@
 | ``edges`` | fields separated by blanks, with or without a line of names |
 | ``npy`` | a NumPy integer array of shape (k, 2), or two of shape (k,) |
 | ``parquet`` | columns chosen as in :mod:`papilio.storage.column_choice` |
+| ``graphml`` and others | files of graphs, see :mod:`papilio.storage.graph_files` |
 
 A first line of numbers may be sizes or an edge; the whole file decides, by arithmetic. A line ``n m`` is a header if m
 lines follow it and no id exceeds n. It is held back while the file is read, and becomes an edge if the arithmetic
@@ -46,8 +47,10 @@ from papilio.storage.column_choice import (
 from papilio.storage.quotes import iter_records, split_record
 
 FormatName = Literal[
-    "konect", "snap", "sizes", "movielens", "mtx", "dimacs", "csv", "tsv", "edges", "npy", "parquet"
-]
+    "konect", "snap", "sizes", "movielens", "mtx", "dimacs", "csv", "tsv", "edges", "npy", "parquet",
+    "graphml", "gexf", "gml", "pajek", "dl", "lgl", "ncol", "adjlist", "multiline-adjlist", "networkx-edges", "graph6",
+    "sparse6", "hif", "sif", "metis",
+]  # fmt: skip
 FORMATS: tuple[FormatName, ...] = get_args(FormatName)
 """Every format that ``convert`` reads, by name."""
 

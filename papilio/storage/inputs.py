@@ -1,6 +1,7 @@
 """Inputs: the files of paths, URLs, patterns, directories and ``-``, and their bytes, decompressed and decoded.
 
-Files are plain or compressed with gzip, bzip2 or zstd, detected from their first bytes; ``-`` is standard input.
+Files are plain or compressed with gzip, bzip2 or zstd, detected from their first bytes, or one file in an archive
+(:mod:`papilio.storage.archives`); ``-`` is standard input.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -19,6 +21,7 @@ import pyarrow as pa
 from pyarrow import fs as arrow_fs
 
 from papilio.errors import InputError
+from papilio.storage.archives import TAR_HEAD_BYTES, Member, TarMember, ZipMember, is_tar
 from papilio.storage.files import MANIFEST_NAME, filesystem_of, is_url
 
 InputPath = str | os.PathLike[str]
@@ -139,11 +142,12 @@ _MAGIC: tuple[tuple[re.Pattern[bytes], Compression], ...] = (
 )
 _CODEC = {"gzip": "gzip", "bzip2": "bz2", "zstd": "zstd"}
 _UNSUPPORTED = (
-    (b"PK\x03\x04", "a zip archive"),
     (b"\xfd7zXZ\x00", "an xz file"),
     (b"7z\xbc\xaf\x27\x1c", "a 7z archive"),
     (b"\x04\x22\x4d\x18", "an lz4 file"),
 )
+_WORKBOOK = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_ZIP = b"PK\x03\x04"
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -192,8 +196,9 @@ def known_encoding(encoding: str | None) -> str | None:
 class InputFile:
     """A file to convert, read once from its beginning and decompressed on the way; a context manager.
 
-    ``name`` is without directories, for messages and provenance; ``n_bytes`` is the stored size, 0 if unknown. Raises
-    InputError if the file cannot be read, or is of an unsupported archive format.
+    ``name`` is without directories, for messages and provenance; ``n_bytes`` is the stored size, 0 if unknown. The file
+    in an archive is read instead of the archive; ``member`` is its name. Raises InputError if the file cannot be read,
+    or is of an unsupported archive format.
     """
 
     def __init__(self, place: InputLocation) -> None:
@@ -214,18 +219,58 @@ class InputFile:
         except OSError as error:
             self.close()
             raise InputError(f"{self.path} cannot be read ({error})") from error
+        self.member: str | None = None
+        self._stream, self._text = self._raw, self._raw
+        self.compression: Compression = "none"
+        self._decoder: codecs.IncrementalDecoder | None = None
+        try:
+            self._refuse(magic)
+            if magic.startswith(_ZIP):
+                self._open_member(ZipMember(self._random_access(), self.path))
+            else:
+                self._unpack(self._raw)
+        except BaseException:
+            self.close()
+            raise
+
+    def _refuse(self, magic: bytes) -> None:
+        if magic.startswith(_WORKBOOK):
+            raise InputError(
+                f"{self.path} is a workbook of Excel; save the sheet as CSV, or read it with pandas.read_excel and "
+                "pass the frame"
+            )
         for start, what in _UNSUPPORTED:
             if magic.startswith(start):
-                self.close()
                 raise InputError(
-                    f"{self.path} is {what}; unpack it first (gzip, bzip2 and zstd are supported)"
+                    f"{self.path} is {what}; unpack it first (gzip, bzip2 and zstd, tar and zip are supported)"
                 )
-        self.compression: Compression = next((c for start, c in _MAGIC if start.match(magic)), "none")
-        self._text = _Ahead(self._decompress)
-        self._decoder: codecs.IncrementalDecoder | None = None
-        self._stream: Any = self._raw
-        if self.compression != "none":
-            self._stream = pa.CompressedInputStream(pa.PythonFile(self._raw, "r"), _CODEC[self.compression])
+
+    def _random_access(self) -> Any:
+        place = self.place
+        if place.filesystem is None:
+            raise InputError(f"{self.path} is a zip archive, which cannot be read from a pipe; name the file")
+        try:
+            return self._stack.enter_context(place.filesystem.open_input_file(place.path))
+        except OSError as error:
+            raise InputError(f"{self.path} cannot be read ({error})") from error
+
+    def _open_member(self, member: Member) -> None:
+        """Read the file in an archive from here on; it may be compressed, too."""
+        self.member, self.name = member.name, member.name.rsplit("/", 1)[-1]
+        self._unpack(_Ahead(member.read))
+
+    def _unpack(self, stream: _Ahead) -> None:
+        """Set the stream of the data, decompressed; in a tar file, of the member with the data."""
+        magic = stream.peek(10)
+        kind: Compression = next((c for start, c in _MAGIC if start.match(magic)), "none")
+        packed: Any = stream
+        if kind != "none":
+            packed = pa.CompressedInputStream(pa.PythonFile(stream, "r"), _CODEC[kind])
+            self.compression = kind
+        self._stream = _Ahead(partial(self._decompress, packed, "data" if kind == "none" else f"{kind} data"))
+        self._text = _Ahead(self._decode)
+        if self.member is None and is_tar(self._stream.peek(TAR_HEAD_BYTES)):
+            self._open_member(TarMember(self._stream.read, self.path))
 
     def __enter__(self) -> Self:
         return self
@@ -235,6 +280,11 @@ class InputFile:
 
     def close(self) -> None:
         self._stack.close()
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the data are the file itself: not compressed, and not in an archive."""
+        return self.compression == "none" and self.member is None
 
     def peek(self, n_bytes: int) -> bytes:
         """Return the next decompressed bytes, at most ``n_bytes``, without consuming them; raises as :meth:`read`."""
@@ -261,17 +311,20 @@ class InputFile:
         self._decoder = codecs.getincrementaldecoder(encoding)()
         self._text.ahead = self._decoded(self._text.ahead)
 
-    def _decompress(self, n_bytes: int) -> bytes:
+    def _decompress(self, packed: Any, what: str, n_bytes: int) -> bytes:
         try:
-            data: bytes = self._stream.read(n_bytes)
-            while self._decoder is not None:
-                text = self._decoded(data)
-                if text or not data:
-                    return text
-                data = self._stream.read(n_bytes)
+            data: bytes = packed.read(n_bytes)
         except OSError as error:
-            what = "data" if self.compression == "none" else f"{self.compression} data"
             raise InputError(f"{self.path}: the {what} are truncated or corrupt ({error})") from error
+        return data
+
+    def _decode(self, n_bytes: int) -> bytes:
+        data = self._stream.read(n_bytes)
+        while self._decoder is not None:
+            text = self._decoded(data)
+            if text or not data:
+                return text
+            data = self._stream.read(n_bytes)
         return data
 
     def _decoded(self, data: bytes) -> bytes:
@@ -287,7 +340,7 @@ class InputFile:
 
     def spool(self, directory: Path) -> Path:
         """Return a local uncompressed file with this file's content, for formats that need random access."""
-        if self.compression == "none" and isinstance(self.place.filesystem, arrow_fs.LocalFileSystem):
+        if self.is_plain and isinstance(self.place.filesystem, arrow_fs.LocalFileSystem):
             return Path(self.place.path)
         target = directory / "input"
         with target.open("wb") as out:

@@ -11,8 +11,7 @@ whose labels then replace the ids, and imports the library that it needs.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
@@ -29,18 +28,16 @@ from papilio.storage.labelled import (
     Graph,
     LabelledGraph,
     LabelsAs,
-    NetworkEdges,
     Origin,
     PolarsRows,
     SparseEntries,
     assemble,
     assemble_columns,
-    find_missing,
     label_array,
     read_signs,
     sparse_array,
 )
-from papilio.storage.sides import Sides
+from papilio.storage.vertices import Vertices, from_vertices
 
 if TYPE_CHECKING:
     import networkx
@@ -53,7 +50,7 @@ def from_networkx(
     graph: networkx.Graph[Any],
     *,
     kind: GraphKind = "bipartite",
-    u: Collection[Hashable] | None = None,
+    u: str | Collection[Hashable] | None = None,
     sign: str | None = None,
     positive_from: float | None = None,
 ) -> LabelledGraph:
@@ -61,9 +58,9 @@ def from_networkx(
 
     Parameters
     ----------
-    u : collection of nodes, optional
-        The nodes of layer U. By default, nodes whose attribute ``bipartite`` is 0; nodes of V have 1. If no node has
-        the attribute, ``networkx.bipartite.sets`` determines the layers.
+    u : str or collection of nodes, optional
+        ``ATTRIBUTE=VALUE`` of the nodes of layer U, such as ``kind=plant``, or these nodes. By default nodes whose
+        attribute ``bipartite`` (or ``type``) is 0; else the layers are found as in :mod:`papilio.storage.layers`.
     sign : str, optional
         Edge attribute whose value determines the sign.
     positive_from : float, optional
@@ -72,70 +69,11 @@ def from_networkx(
     Raises
     ------
     GraphError
-        For a node of no layer, an edge within a layer, or an edge without a sign.
-    networkx.AmbiguousSolution
-        For a disconnected graph whose nodes do not have the attribute.
-    networkx.NetworkXError
-        For a graph that is not bipartite and whose nodes do not have the attribute.
+        For a graph that is not bipartite, a node of no layer, an edge within a layer, or an edge without a sign.
+    InputError
+        For an attribute or a value that no node has.
     """
-    nodes = list(graph.nodes)
-    sides: list[Any] = [side for _, side in graph.nodes(data="bipartite")]
-    if kind == "bipartite":
-        layer_u = _layer_u(graph, u)
-        sides = [node not in layer_u for node in nodes]
-    place = {node: at for at, node in enumerate(nodes)}
-    ends = [(place[a], place[b]) for a, b in graph.edges()]
-    names = list(graph.edges(keys=True) if graph.is_multigraph() else graph.edges())
-    values = None if sign is None else _edge_values(graph, sign)
-    return _by_sides(kind, nodes, ends, sides, values, positive_from, "bipartite", names)
-
-
-def _sides_by(attribute: str, sides: list[Any] | None, ends: NDArray[np.int64]) -> Sides:
-    if sides is None or not len(ends):
-        return Sides()
-    if any(not isinstance(side, int | np.integer | np.bool_) or side not in (0, 1) for side in sides):
-        return Sides()
-    in_v = np.array(sides, dtype=bool)
-    is_proper = bool((in_v[ends[:, 0]] != in_v[ends[:, 1]]).all())
-    return Sides(said=f"the attribute {attribute} of its vertices defines two layers" if is_proper else "")
-
-
-def _layer_u(graph: networkx.Graph[Any], u: Collection[Hashable] | None) -> set[Any]:
-    if u is not None:
-        layer = set(u)
-        for node in layer:
-            if node not in graph:
-                raise GraphError(f"u holds {node!r}, which is not a node of the graph")
-        return layer
-    sides = dict(graph.nodes(data="bipartite"))
-    if sides and all(side is None for side in sides.values()):
-        found = import_extra("networkx", "the layers of a NetworkX graph need")
-        try:
-            return set(found.bipartite.sets(graph)[0])
-        except found.AmbiguousSolution as error:
-            error.add_note(
-                "The nodes have no attribute bipartite; set it, or pass the nodes of layer U as u."
-            )
-            raise
-    layer = set()
-    for node, side in sides.items():
-        if side not in (0, 1):
-            raise GraphError(
-                f"the node {node!r} has bipartite={side!r}; expected 0 (layer U) or 1 (layer V); or pass the nodes "
-                f"of layer U as u"
-            )
-        if side == 0:
-            layer.add(node)
-    return layer
-
-
-def _edge_values(graph: networkx.Graph[Any], attribute: str) -> list[Any]:
-    values = []
-    for a, b, value in graph.edges(data=attribute):
-        if value is None:
-            raise GraphError(f"the edge ({a!r}, {b!r}) has no attribute {attribute!r}")
-        values.append(value)
-    return values
+    return from_vertices(Vertices.of_networkx(graph), kind, u, sign, positive_from)
 
 
 @checked
@@ -143,30 +81,28 @@ def from_igraph(
     graph: Any,
     *,
     kind: GraphKind = "bipartite",
+    u: str | Collection[Hashable] | None = None,
     sign: str | None = None,
     positive_from: float | None = None,
 ) -> LabelledGraph:
-    """Read an igraph graph: U consists of the vertices whose attribute ``type`` is false; names become labels.
+    """Read an igraph graph; the attribute ``name`` becomes the labels. Layers are found as in :func:`from_networkx`.
 
     Vertices without the attribute ``name`` have their igraph ids as labels. Directions and parallel edges are merged.
 
     Parameters
     ----------
+    u : str or collection, optional
+        ``ATTRIBUTE=VALUE`` of the vertices of layer U, or their labels. By default vertices whose attribute ``type`` is
+        false.
     sign : str, optional
         Edge attribute whose value determines the sign.
 
     Raises
     ------
-    GraphError
-        For a bipartite graph without the attribute ``type``, an edge within a layer, or an edge without a sign.
+    GraphError, InputError
+        As :func:`from_networkx`.
     """
-    attributes = graph.vs.attributes()
-    names = list(graph.vs["name"]) if "name" in attributes else list(range(graph.vcount()))
-    if sign is not None and sign not in graph.es.attributes():
-        raise GraphError(f"the edges have no attribute {sign!r}")
-    values = None if sign is None else list(graph.es[sign])
-    sides = list(graph.vs["type"]) if "type" in attributes else None
-    return _by_sides(kind, names, graph.get_edgelist(), sides, values, positive_from)
+    return from_vertices(Vertices.of_igraph(graph), kind, u, sign, positive_from)
 
 
 @checked
@@ -174,84 +110,15 @@ def from_graph_tool(
     graph: Any,
     *,
     kind: GraphKind = "bipartite",
+    u: str | Collection[Hashable] | None = None,
     sign: str | None = None,
     positive_from: float | None = None,
 ) -> LabelledGraph:
     """Read a graph-tool graph or view by its internal property maps; parameters and errors as :func:`from_igraph`.
 
-    U consists of the vertices whose property ``type`` (or ``bipartite``) is 0 or false; labels are the property
-    ``name``, else the vertex indices.
+    Labels are the property ``name``, else the vertex indices; the other properties may define the layers.
     """
-    maps = graph.vertex_properties
-    layer = next((maps[name] for name in ("type", "bipartite") if name in maps), None)
-    wanted = [each for each in (maps.get("name"), layer) if each is not None]
-    rows = [[int(row[0]), *row[1:]] for row in graph.iter_vertices([*wanted, graph.vertex_index])]
-    place = {row[0]: at for at, row in enumerate(rows)}
-    names = [row[1] if "name" in maps else row[0] for row in rows]
-    if sign is not None and sign not in graph.edge_properties:
-        raise GraphError(f"the edges have no attribute {sign!r}")
-    values = None if sign is None else graph.edge_properties[sign]
-    found = list(graph.iter_edges([graph.edge_index if values is None else values]))
-    return _by_sides(
-        kind,
-        names,
-        [(place[int(edge[0])], place[int(edge[1])]) for edge in found],
-        None if layer is None else [row[-2] for row in rows],
-        None if values is None else [edge[2] for edge in found],
-        positive_from,
-    )
-
-
-def _by_sides(
-    kind: GraphKind,
-    names: list[Any],
-    edges: Sequence[tuple[int, int]],
-    sides: list[Any] | None,
-    values: list[Any] | None,
-    positive_from: float | None,
-    attribute: str = "type",
-    edge_names: list[tuple[Hashable, ...]] | None = None,
-) -> LabelledGraph:
-    """Return the graph whose edges join places in ``names``; ``sides``, from ``attribute``, marks the vertices in V."""
-    _require_distinct(names)
-    at = find_missing(label_array(names))
-    if at is not None:
-        raise GraphError(
-            f"vertex {at} has the name {names[at]!r}, a missing value; name the vertex or remove it"
-        )
-    ends = np.array(edges, dtype=np.int64).reshape(-1, 2)
-    signs = None if values is None else read_signs(label_array(values), positive_from)
-    origin = NetworkEdges(names=edge_names or [(names[a], names[b]) for a, b in edges])
-    if kind == "unipartite":
-        result = assemble(kind, ends[:, 0], ends[:, 1], signs, len(names), len(names))
-        evidence = _sides_by(attribute, sides, ends)
-        return replace(result, labels_u=label_array(names), origin=origin, sides=evidence)
-    if sides is None:
-        raise GraphError("the vertices have no attribute 'type' for the layer (False for U, True for V)")
-    in_v = np.array([bool(side) for side in sides], dtype=bool)
-    inside = in_v[ends[:, 0]] == in_v[ends[:, 1]]
-    if bool(inside.any()):
-        a, b = ends[int(np.argmax(inside))]
-        raise GraphError(
-            f"the edge ({names[a]!r}, {names[b]!r}) joins two nodes of layer {'V' if in_v[a] else 'U'}; the graph "
-            "is not bipartite"
-        )
-    ids = np.where(in_v, np.cumsum(in_v), np.cumsum(~in_v)) - 1
-    turned = in_v[ends[:, 0]]
-    u, v = np.where(turned, ends[:, 1], ends[:, 0]), np.where(turned, ends[:, 0], ends[:, 1])
-    result = assemble(kind, ids[u], ids[v], signs, int((~in_v).sum()), int(in_v.sum()))
-    labels = [label_array([names[at] for at in np.flatnonzero(in_v == of)]) for of in (False, True)]
-    return replace(result, labels_u=labels[0], labels_v=labels[1], origin=origin)
-
-
-def _require_distinct(names: list[Any]) -> None:
-    """Raise GraphError if two vertices have the same name: values by name would lose one of them."""
-    first: dict[Any, int] = {}
-    for at, name in enumerate(names):
-        if first.setdefault(name, at) != at:
-            raise GraphError(
-                f"vertices {first[name]} and {at} have the same name {name!r}; make the names distinct, or remove them"
-            )
+    return from_vertices(Vertices.of_graph_tool(graph), kind, u, sign, positive_from)
 
 
 def _labelled(graph: Graph | LabelledGraph) -> LabelledGraph:

@@ -22,6 +22,7 @@ from papilio.errors import GraphError, InputError
 from papilio.extras import import_extra
 from papilio.graph import BipartiteGraph, GraphKind, UnipartiteGraph, check_layer, unique_edges
 from papilio.storage.edge_files import numbers_of
+from papilio.storage.layers import Layers
 from papilio.storage.sides import Sides, object_array
 
 Graph = BipartiteGraph | UnipartiteGraph
@@ -136,6 +137,7 @@ class LabelledGraph:
     origin: Origin | None = field(default=None, repr=False)
     row_keys: NDArray[np.int64] | None = field(default=None, repr=False)
     sides: Sides = field(default_factory=Sides, repr=False)  # evidence for the other kind of graph
+    layers: Layers = field(default_factory=Layers, repr=False)  # how the layers were found
 
     @property
     def kind(self) -> GraphKind:

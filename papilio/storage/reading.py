@@ -34,6 +34,7 @@ from papilio.arguments import checked, show_bytes
 from papilio.errors import InputError, InputWarning, StoreError
 from papilio.graph import GraphKind
 from papilio.interrupts import removed_at_end
+from papilio.storage.column_choice import NO_NAME
 from papilio.storage.edge_files import FORMAT_VERSION
 from papilio.storage.files import is_url, os_errors_named
 from papilio.storage.sides import LOOKS_BIPARTITE
@@ -65,12 +66,14 @@ class ReadingOptions(TypedDict, total=False):
     ``header`` for a data frame, raises an InputError.
     """
 
-    # Columns of the two ends, by name or by number from 1 on; for a NetworkX graph, ``u`` has the nodes of layer U.
+    # Columns of the two ends, by name or by number from 1 on; for a graph of NetworkX or igraph, and a file such as
+    # GraphML, ``u`` is ``ATTRIBUTE=VALUE`` of the nodes of layer U; for a graph also these nodes.
     u: Any
     v: Any
     sign: Any  # column, or attribute of edges, whose values above 0 are positive; True for a SciPy matrix
     positive_from: float | None  # smallest value that is positive
     sign_values: str | None  # words for either sign, ``POSITIVE:NEGATIVE``, such as ``yea:nay,no``
+    decimal: Literal[".", ","] | None  # decimal point of numbers in text files
     weight: Any  # column of weights, never an end
     time: Any  # column of times that order equal edges for ``duplicates``
     # Type of the entries: labels of either type, or ids from 0 on (arrays and tables only).
@@ -194,6 +197,13 @@ def describe_reading(manifest: Manifest) -> dict[str, Any]:
         "dropped": dict(manifest.dropped),
         "notes": list(provenance.get("notes", ())),
     }
+
+
+def names_of_columns(provenance: Mapping[str, Any]) -> dict[str, str]:
+    """Return the names of the columns that hold ``u`` and ``v``, as far as the columns have names."""
+    read = provenance.get("layout", {}).get("read", {})
+    found = {layer: re.fullmatch(r"(.*) \(column \d+\)", read.get(layer, "")) for layer in ("u", "v")}
+    return {layer: each[1] for layer, each in found.items() if each is not None and each[1] != NO_NAME}
 
 
 def warn_outside(text: str) -> None:

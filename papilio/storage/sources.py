@@ -6,7 +6,7 @@ Parquet input is one file, or the files of a table that Spark, Dask or Hive wrot
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from math import prod
 from pathlib import Path
@@ -36,7 +36,7 @@ from papilio.storage.formats import (
     fields_of,
     unify_line_ends,
 )
-from papilio.storage.inputs import Compression, InputFile, InputLocation
+from papilio.storage.inputs import InputFile, InputLocation
 from papilio.storage.sealed import DECODING_ERRORS
 from papilio.storage.text import TextSource
 
@@ -327,33 +327,32 @@ _MAGIC: tuple[tuple[bytes, FormatName], ...] = ((b"\x93NUMPY", "npy"), (b"PAR1",
 
 
 def open_source(
+    first: InputFile,
     places: Sequence[InputLocation],
     options: ReadOptions,
     scratch: Path,
     threads: int,
     on_read: OnRead,
-    stack: ExitStack,
-) -> tuple[EdgeSource, Compression]:
-    """Return the reader of the input, by its first bytes or the forced format, and the compression of the first file.
+) -> EdgeSource:
+    """Return the reader of the input, by its first bytes or the forced format; ``first`` is the first of ``places``.
 
-    Files that the reader opens are closed with ``stack``; unpacked files lie in the directory ``scratch``.
+    Unpacked files lie in the directory ``scratch``.
     """
-    first = stack.enter_context(InputFile(places[0]))
     chosen = options.format or _kind_of(first)
     if chosen == "parquet":
         # Files that are not compressed as a whole are read in place.
         system = places[0].filesystem
         is_plain = system is not None and all(place.filesystem == system for place in places)
-        if first.compression != "none" or not is_plain:
+        if not first.is_plain or not is_plain:
             places = _spool(first, places, scratch)
-        return ParquetSource(places, options, on_read), first.compression
+        return ParquetSource(places, options, on_read)
     if chosen == "npy":
         if len(places) > 2:
             raise InputError(
                 f"{len(places)} .npy files were given; convert reads one, or two with one endpoint each"
             )
-        return NpySource(_spool(first, places, scratch), options, on_read), first.compression
-    return JoinedText(first, places[1:], options, threads, on_read), first.compression
+        return NpySource(_spool(first, places, scratch), options, on_read)
+    return JoinedText(first, places[1:], options, threads, on_read)
 
 
 def _kind_of(file: InputFile) -> FormatName | None:

@@ -34,12 +34,15 @@ from papilio.storage.formats import (
     whole_part,
     with_columns,
 )
+from papilio.storage.r_tables import is_quoted_table, is_tabbed_table, names_with_rows
 
 _STARTS: tuple[tuple[re.Pattern[bytes], str], ...] = (
     (re.compile(rb"<"), "XML or HTML (GraphML, GEXF)"),
     (re.compile(rb"(?i)\*(vertices|network|arcs|edges)"), "a Pajek file"),
     (re.compile(rb"(?i)(strict\s+)?(di)?graph(\s+\w+)?\s*[\[{]|Creator\s+\""), "GML or DOT"),
 )
+_DECIMAL_COMMA = re.compile(rb"[+-]?\d+,\d+")
+_COMMA_OF_TEXT = re.compile(rb"(?<!\d),|,(?!\d)")
 _SAMPLE_LINES = 2000
 """Number of neighbour lists examined."""
 _BITS = {b"0", b"1"}
@@ -159,6 +162,8 @@ def read_table(head: Head, chosen: FormatName, options: ReadOptions) -> TextLayo
 def _mark(head: Head, comments: tuple[bytes, ...], quotes: bool) -> bytes:
     """Return the delimiter: one that all lines contain equally often, else the first one found."""
     data = [line for _, line in head.data_lines(comments)]
+    if is_quoted_table(data):
+        return b" "
     present = [mark for mark in MARKS if data and mark in data[0]]
     if len(present) < 2:
         return present[0] if present else b","
@@ -168,6 +173,8 @@ def _mark(head: Head, comments: tuple[bytes, ...], quotes: bool) -> bytes:
         layout = TextLayout("csv", mark, quotes=quotes)
         rows[mark] = [fields_of(layout, line) for _, line in records.data_lines(comments)]
     regular = [mark for mark in present if len(set(map(len, rows[mark]))) == 1]
+    if b";" in regular and not any(map(_COMMA_OF_TEXT.search, data)):
+        return b";"  # all commas are decimal points
     whole = [mark for mark in regular if all(map(is_integer, rows[mark][0][:2]))]
     return (whole or regular or present)[0]
 
@@ -181,6 +188,10 @@ def _skip_header(
     after, second = first_data(head, after, layout.skip_lines + 1)
     numbers = all(part.isdigit() for part in line)
     has_names = options.header
+    rows = [] if has_names is False else [fields_of(layout, row) for row in data[1:]]
+    with_rows = names_with_rows(line, rows, quoted=layout.delimiter == b" ")
+    if with_rows:
+        line, has_names = with_rows, True
     like = options.like
     if like is not None and like.names:
         names = tuple(part.decode(errors="replace") for part in line)
@@ -254,8 +265,12 @@ def _is_header(first: list[bytes], second: list[bytes]) -> bool:
         return True
     if len(first) != len(second):
         return False
-    numeric = [at for at, part in enumerate(second) if time_type(part) != "text"]
-    return bool(numeric) and all(time_type(first[at]) == "text" for at in numeric)
+    numeric = [at for at, part in enumerate(second) if _is_numeric(part)]
+    return bool(numeric) and not any(_is_numeric(first[at]) for at in numeric)
+
+
+def _is_numeric(part: bytes) -> bool:
+    return time_type(part) != "text" or _DECIMAL_COMMA.fullmatch(part) is not None
 
 
 def _with_labels(head: Head, layout: TextLayout, first: list[bytes], options: ReadOptions) -> TextLayout:
@@ -396,7 +411,9 @@ def _sniff(head: Head, first: bytes, options: ReadOptions) -> FormatName:
         return "snap" if first.startswith(b"#") else "edges"
     if b"::" in data[0] or head.name.startswith("u.data") or "_u.data" in head.name:
         return "movielens"
-    tabs = _is_regular(data, b"\t")
+    tabs = _is_regular(data, b"\t") or is_tabbed_table(data)
+    if is_quoted_table(data):
+        return "csv"
     if any(mark in data[0] for mark in MARKS):
         return "tsv" if tabs and not _is_marked(data) else "csv"
     if first.startswith(b"#"):

@@ -100,7 +100,8 @@ class CountResult(answers.Answer):
     work: int
     work_unit: str  # name of the unit, in the plural
     # ``path``, ``hash``, ``kind``, ``n_u``, ``n_v``, ``n_edges``, ``signed``, ``provenance``; the last holds
-    # ``source``, ``format``, ``columns``, ``header`` (names of the columns, or None), ``dropped`` and ``notes``
+    # ``source``, ``format``, ``columns``, ``header`` (names of the columns, or None), ``layers`` (names of the layers),
+    # ``dropped`` and ``notes``
     graph: dict[str, Any]
     peak_memory_bytes: int  # largest host memory of a worker process that planned or counted
     decisions: tuple[Decision, ...]

@@ -341,7 +341,7 @@ def test_a_graph_describes_itself(file: Path) -> None:
     assert graph.to_pandas().shape == (8, 2)
     assert graph.to_networkx().number_of_edges() == 8
     assert graph.to_scipy().shape == (4, 3)
-    with pytest.raises(InputError, match="layer is 'w'; expected u or v"):
+    with pytest.raises(InputError, match="layer is 'w'; expected u, v, who or what"):
         graph.labels("w")
     with pytest.raises(InputError, match=r"use papilio\.read"):
         papilio.Graph(None)

@@ -267,7 +267,7 @@ REFUSED: dict[str, tuple[bytes | str, dict[str, Any], type[Exception], str]] = {
     "comments only": ("# a\n# b\n", {}, InputError, "has no line of data"),
     "names only": ("user,item\n", {}, InputError, "no line of data"),
     "binary": (b"\x7fELF\x00\x01\x02", {}, InputError, "not a text file"),
-    "zip": (b"PK\x03\x04rest", {}, InputError, "zip archive; unpack it first"),
+    "zip": (b"PK\x03\x04rest", {}, InputError, "the archive is damaged"),
     "one column": ("1\n2\n3\n", {}, InputError, "1 column as edges; an edge needs two"),
     "wrong forced format": ("1 2\n", {"format": "csv"}, InputError, "1 column as csv"),
     "unknown format": ("1 2\n", {"format": "xml"}, InputError, "format is 'xml'; expected konect"),

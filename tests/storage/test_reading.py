@@ -524,6 +524,7 @@ def test_results_hold_how_the_graph_was_read(ratings: Path, run: Run, tmp_path: 
         "header": ["user", "film"],
         "dropped": {"comments": 0, "duplicates": 1, "malformed": 0, "self_loops": 0},
         "notes": [],
+        "layers": {"u": "user", "v": "film"},
     }
     made = run("count", "butterfly", ratings, "--json", "--job", tmp_path / "job")
     assert json.loads(made.stdout)["graph"]["provenance"] == expected
@@ -537,7 +538,7 @@ def test_results_hold_how_the_graph_was_read(ratings: Path, run: Run, tmp_path: 
     assert papilio.decompose(ratings, "wing").graph["provenance"] == expected
     frame = pd.DataFrame({"user": ["a", "a", "b"], "film": ["x", "x", "x"]})
     assert papilio.count(frame, "butterfly").graph["provenance"] == {
-        "source": "data frame", "dropped": {"duplicates": 1}, "notes": [],
+        "source": "data frame", "dropped": {"duplicates": 1}, "notes": [], "layers": {"u": "user", "v": "film"},
     }  # fmt: skip
 
 
