@@ -255,7 +255,7 @@ def decompose(
     began = perf_counter()
     _check_question(kind, layer)
     report: PeelProgress = progress if callable(progress) else ignore_report
-    source = GraphInput(graph, "bipartite", reading)
+    source = GraphInput(graph, "bipartite", reading, needs_signs=False)
     require_graph_kind(f"{kind} numbers are", "bipartite", source.graph.kind, source.name)
     if kind == "wing":
         check_wing_edges(source.graph.n_edges)

@@ -205,7 +205,7 @@ def _call(
 ) -> ListingCall:
     reading, sizes = split_options(asked)
     question = Question.of(motif, "total", options, Listing(limit), sizes)
-    source = GraphInput(graph, question.family.graph_kind, reading)
+    source = GraphInput(graph, question.family.graph_kind, reading, needs_signs=question.motif.needs_signs)
     return _class_of(question)(source, question, target, required, **where)
 
 

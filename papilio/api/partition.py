@@ -98,7 +98,7 @@ def partition(
     """
     reading, sizes = split_options(asked)
     question = Question.of(motif, per, options, sizes=sizes)
-    source = GraphInput(graph, question.family.graph_kind, reading)
+    source = GraphInput(graph, question.family.graph_kind, reading, needs_signs=question.motif.needs_signs)
     if source.store is None:
         raise InputError(
             "a partition needs a stored graph, but this one is in memory; write it with papilio.Graph.save"

@@ -151,7 +151,9 @@ class SignificanceCall(Call[SignificanceResult]):
         question = Question.of(chosen, per, options, ensemble=ensemble)
         self._overwrite = overwrite or owns_output(where.get("job"), output)
         target = None if output is None else check_table_file(output, self._overwrite)
-        source = GraphInput(graph, question.family.graph_kind, reading)
+        source = GraphInput(
+            graph, question.family.graph_kind, reading, needs_signs=question.motif.needs_signs
+        )
         super().__init__(source, question, target, **where)
         source.require_storable(target)
 

@@ -453,7 +453,7 @@ class Edges:
     ) -> None:
         self._began = perf_counter()
         self._seconds: dict[str, float] = {}
-        self.source = GraphInput(graph, kind, reading)
+        self.source = GraphInput(graph, kind, reading, needs_signs=False)
         require_graph_kind(f"{measure} is", kind, self.source.graph.kind, self.source.name)
         self.source.require_storable(target)
         self.target, self.output = target, None if target is None else str(target)
