@@ -21,7 +21,7 @@
         ├── FailedItemsError        some work items fail on every worker; the others are finished
         └── ClusterError            the cluster cannot be reached or started, or lost something that the run needs
 
-:class:`InputWarning` reports how a file of edges was read; it is not an error.
+:class:`InputWarning` reports a doubt about how a file of edges was read; it is not an error.
 
 Messages contain the name, the actual value, the limit with its unit, and the change to make. A missing or unknown
 argument of a function is a TypeError, as everywhere in Python. :data:`FAULTS` maps each error of a lease to the cause.

@@ -221,7 +221,13 @@ class CountCall(Call[CountResult]):
         question = Question.of(motif, per, options, sizes=sizes)
         self._overwrite = overwrite or owns_output(where.get("job"), output)
         target = check_output(output, question.motif, per, overwrite=self._overwrite)
-        source = GraphInput(graph, question.family.graph_kind, reading, question.of_layers)
+        source = GraphInput(
+            graph,
+            question.family.graph_kind,
+            reading,
+            question.of_layers,
+            needs_signs=question.motif.needs_signs,
+        )
         budget = Budget.of(device_memory, host_memory)
         super().__init__(source, question, target, budget=budget, **where)
         source.require_storable(target)

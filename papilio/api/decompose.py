@@ -261,9 +261,10 @@ def decompose(
     began = perf_counter()
     _check_question(kind, layer)
     report: PeelProgress = progress if callable(progress) else ignore_report
-    graph, options, named = resolve_layers(graph, reading, {"layer": layer})
+    graph, options, named = resolve_layers(graph, reading, {"layer": layer}, needs_signs=False)
     side: Layer | None = named["layer"]
-    source = GraphInput(graph, "bipartite", options, "" if side is None else "the tip numbers of one layer")
+    of_layers = "" if side is None else "the tip numbers of one layer"
+    source = GraphInput(graph, "bipartite", options, of_layers, needs_signs=False)
     require_graph_kind(f"{kind} numbers are", "bipartite", source.graph.kind, source.name)
     if kind == "wing":
         check_wing_edges(source.graph.n_edges)

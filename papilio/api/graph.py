@@ -23,7 +23,7 @@ from papilio.graph import BipartiteGraph, GraphKind, UnipartiteGraph
 from papilio.motifs import LAYER_FIELDS, PairSide, SizeOptions
 from papilio.storage.files import MANIFEST_NAME, filesystem_of, is_url, local_path
 from papilio.storage.inputs import STANDARD_INPUT
-from papilio.storage.interop import label_any
+from papilio.storage.interop import holds_triples, label_any
 from papilio.storage.labelled import LabelledGraph
 from papilio.storage.labels import label_type
 from papilio.storage.layers import Layers, layers_of
@@ -74,7 +74,7 @@ class Graph:
         self._store, self._labelled = store, labelled
         self._file: str | None = None  # the source that was converted into the store
         self._seen: dict[str, Any] | None = None  # identity of the file, or of the manifest, when it was read
-        self._notes: list[str] = []
+        self._notes: list[str] = [] if labelled is None else list(labelled.notes)
         self._temporary = False  # whether the store ends with this object
 
     @property
@@ -263,9 +263,9 @@ class Graph:
                 f"same things, set kind='unipartite' (--unipartite)"
             )
         if why:
-            self._notes = [f"the graph looks unipartite ({why}), and was read as bipartite"]
+            self._notes.append(f"the graph looks unipartite ({why}), and was read as bipartite")
             warn_outside(
-                f"{self._notes[0]}; set kind='unipartite' if both columns name the same things, else kind='bipartite'"
+                f"{self._notes[-1]}; set kind='unipartite' if both columns name the same things, else kind='bipartite'"
             )
 
 
@@ -313,8 +313,8 @@ def read(source: Any, **reading: Unpack[GraphOptions]) -> Graph:
         The graph is bipartite unless ``kind`` is "unipartite". A file is converted to a store once. The store is kept
         in the directory ``PAPILIO_CACHE``, else ``papilio`` in ``XDG_CACHE_HOME``, else ``~/.cache/papilio``, and
         reused as long as the path, size, times and inode of the file are the same. An
-        :class:`papilio.errors.InputWarning` reports how a file was read. Standard input, patterns, URLs and lists of
-        files are converted anew; the store lives as long as the graph.
+        :class:`papilio.errors.InputWarning` reports a doubt about how a file was read. Standard input, patterns, URLs
+        and lists of files are converted anew; the store lives as long as the graph.
 
     Raises
     ------
@@ -333,7 +333,23 @@ def read(source: Any, **reading: Unpack[GraphOptions]) -> Graph:
     return read_graph(source, "bipartite", reading)
 
 
-def read_graph(source: Any, kind: GraphKind, reading: Mapping[str, Any]) -> Graph:
+def _refuse_threshold(reading: Mapping[str, Any], needs_signs: bool) -> None:
+    """Raise InputError for a threshold of signs where the question ignores signs: all edges would be read."""
+    threshold = reading.get("positive_from")
+    if needs_signs or threshold is None:
+        return
+    column = reading.get("sign") or reading.get("weight") or "COLUMN"
+    column = "value" if column is True else column
+    condition = f"{column} >= {threshold:g}"
+    raise InputError(
+        f"positive_from makes signs, which this question ignores; to read only some edges, use where={condition!r} "
+        f"(--where {condition!r})"
+    )
+
+
+def read_graph(
+    source: Any, kind: GraphKind, reading: Mapping[str, Any], *, needs_signs: bool = False
+) -> Graph:
     """Return the graph of ``source``, read as ``kind`` unless ``reading`` sets it; errors as :func:`read`.
 
     Raises or warns if a graph looks like the other kind and its kind was not set.
@@ -345,6 +361,8 @@ def read_graph(source: Any, kind: GraphKind, reading: Mapping[str, Any]) -> Grap
         source.require_current()
         return source
     said = options.pop("kind", None)
+    if needs_signs and "sign" not in options and "positive_from" not in options and holds_triples(source):
+        options["sign"] = True
     graph = _read_new(source, said or kind, options)
     if said is None and not isinstance(source, GraphStore | LabelledGraph):
         graph.doubt(kind)
@@ -352,17 +370,18 @@ def read_graph(source: Any, kind: GraphKind, reading: Mapping[str, Any]) -> Grap
 
 
 def resolve_layers(
-    graph: Any, reading: Mapping[str, Any], given: Mapping[str, Any]
+    graph: Any, reading: Mapping[str, Any], given: Mapping[str, Any], *, needs_signs: bool = True
 ) -> tuple[Any, dict[str, Any], dict[str, Any]]:
     """Return the graph, its reading options and parameters, with ``u`` or ``v`` for each name of a layer.
 
-    The graph is read only if :data:`papilio.motifs.LAYER_FIELDS` of ``given`` has a name. Raises as :func:`read` and
-    :meth:`Graph.layer`.
+    ``needs_signs`` is as for :class:`GraphInput`. The graph is read only if :data:`papilio.motifs.LAYER_FIELDS` of
+    ``given`` has a name. Raises as :func:`read` and :meth:`Graph.layer`.
     """
     named = {name: given[name] for name in LAYER_FIELDS if given.get(name) not in (None, "u", "v")}
     if not named:
         return graph, dict(reading), dict(given)
-    held = read_graph(graph, "bipartite", reading)
+    _refuse_threshold(reading, needs_signs)
+    held = read_graph(graph, "bipartite", reading, needs_signs=needs_signs)
     return held, {}, {**given, **{name: held.layer(word) for name, word in named.items()}}
 
 
@@ -427,8 +446,9 @@ class GraphInput:
     """The graph of one call: a store, or a labelled graph in memory that becomes a store when one is needed.
 
     ``kind`` is the default kind for a file or an object without one; ``reading`` has the reading options. ``of_layers``
-    describes an answer that depends on which layer is U, and is empty for any other. Raises InputError if such an
-    answer is requested and the layers are unknown.
+    describes an answer that depends on which layer is U, and is empty for any other. Without ``needs_signs`` the
+    question ignores signs, so a threshold for them is an error. Raises InputError if the answer depends on the layers
+    and they are unknown.
     """
 
     def __init__(
@@ -437,8 +457,11 @@ class GraphInput:
         kind: GraphKind = "bipartite",
         reading: Mapping[str, Any] | None = None,
         of_layers: str = "the answer",
+        *,
+        needs_signs: bool = True,
     ) -> None:
-        self.asked = read_graph(graph, kind, reading or {})
+        _refuse_threshold(reading or {}, needs_signs)
+        self.asked = read_graph(graph, kind, reading or {}, needs_signs=needs_signs)
         if of_layers and self.asked.kind == "bipartite":
             self.asked.layers.require(of_layers)
         held = self.asked.held

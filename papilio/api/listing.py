@@ -208,7 +208,9 @@ def _call(
     graph, reading, sizes = resolve_layers(graph, reading, sizes)
     question = Question.of(motif, "total", options, Listing(limit), sizes)
     of_layers = question.of_layers or (question.title if any(required[1:]) else "")
-    source = GraphInput(graph, question.family.graph_kind, reading, of_layers)
+    source = GraphInput(
+        graph, question.family.graph_kind, reading, of_layers, needs_signs=question.motif.needs_signs
+    )
     return _class_of(question)(source, question, target, required, **where)
 
 

@@ -99,7 +99,9 @@ def partition(
     reading, sizes = split_options(asked)
     graph, reading, sizes = resolve_layers(graph, reading, sizes)
     question = Question.of(motif, per, options, sizes=sizes)
-    source = GraphInput(graph, question.family.graph_kind, reading, question.of_layers)
+    source = GraphInput(
+        graph, question.family.graph_kind, reading, question.of_layers, needs_signs=question.motif.needs_signs
+    )
     if source.store is None:
         raise InputError(
             "a partition needs a stored graph, but this one is in memory; write it with papilio.Graph.save"

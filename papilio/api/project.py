@@ -145,7 +145,7 @@ def project(
     """
     rest: Any = (min_common, weighting, significance, fdr, samples, seed)
     Projection("u", *rest)  # a wrong parameter raises before the graph is read
-    graph, options, named = resolve_layers(graph, reading, {"layer": layer})
+    graph, options, named = resolve_layers(graph, reading, {"layer": layer}, needs_signs=False)
     motif = Projection(named["layer"], *rest)
     given: dict[str, Any] = {
         "limit": limit, "cluster": cluster, "engine": engine, "workers": workers, "progress": progress, **options

@@ -152,7 +152,13 @@ class SignificanceCall(Call[SignificanceResult]):
         question = Question.of(chosen, per, options, ensemble=ensemble)
         self._overwrite = overwrite or owns_output(where.get("job"), output)
         target = None if output is None else check_table_file(output, self._overwrite)
-        source = GraphInput(graph, question.family.graph_kind, reading, question.of_layers)
+        source = GraphInput(
+            graph,
+            question.family.graph_kind,
+            reading,
+            question.of_layers,
+            needs_signs=question.motif.needs_signs,
+        )
         super().__init__(source, question, target, **where)
         source.require_storable(target)
 

@@ -116,6 +116,11 @@ class ReadingOption(click.Option):
     """A flag that sets how a graph is read."""
 
 
+def _given(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> list[str] | None:
+    """Return the values of a flag that may be repeated; None if it is not given."""
+    return list(values) or None
+
+
 _reading_option = partial(click.option, cls=ReadingOption)
 
 
@@ -170,7 +175,24 @@ def reading_options(*time_flag: str) -> Decorator:
             help="Whether fields may be quoted (RFC 4180); by default only in CSV.",
         ),
         _reading_option(
+            "--layout", type=click.Choice(["edges", "matrix", "adjacency", "groups"]),
+            help="What a line is: an edge, a row of a matrix, a vertex with its neighbours, or a group with its "
+            "members; detected by default.",
+        ),
+        _reading_option(
+            "--where", multiple=True, default=None, callback=_given, metavar="CONDITION",
+            help="Condition on a column that all lines meet, such as 'stars >= 4'; repeat it for several.",
+        ),
+        _reading_option(
+            "--missing", type=click.Choice(["drop", "label"]),
+            help="Whether words for missing values (NA, NULL ...) are left out, or are names; by default an error.",
+        ),
+        _reading_option(
             "--skip-malformed", is_flag=True, default=None, help="Skip and count lines that cannot be read."
+        ),
+        _reading_option(
+            "--max-malformed", type=share, metavar="SHARE",
+            help="Share of the lines that --skip-malformed may skip; 5% by default.",
         ),
     )  # fmt: skip
 
@@ -234,6 +256,9 @@ def take_reading_words(options: dict[str, Any]) -> list[str]:
         options.pop(each.name or "", None)
         value = context.params[each.name or ""]
         if value is None:
+            continue
+        if each.multiple:
+            words += [f"{each.opts[0]}={part}" for part in value]
             continue
         if not each.is_flag:
             words.append(f"{each.opts[0]}={value}")

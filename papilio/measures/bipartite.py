@@ -106,7 +106,7 @@ def latapy_clustering(
     """
     target = check_output(output, Butterfly(), "vertex", overwrite=overwrite)
     chosen = choose_threads(threads)
-    graph, options, asked = resolve_layers(graph, reading, {"layer": layer})
+    graph, options, asked = resolve_layers(graph, reading, {"layer": layer}, needs_signs=False)
     of_layers = "" if layer is None else "Latapy's clustering of one layer"
     edges = Edges(graph, "Latapy's clustering", progress, target=target, reading=options, of_layers=of_layers)
     with edges.phase("read"):

@@ -459,7 +459,8 @@ class Edges:
     ) -> None:
         self._began = perf_counter()
         self._seconds: dict[str, float] = {}
-        self.source = GraphInput(graph, kind, reading, measure if of_layers is None else of_layers)
+        of_layers = measure if of_layers is None else of_layers
+        self.source = GraphInput(graph, kind, reading, of_layers, needs_signs=False)
         require_graph_kind(f"{measure} is", kind, self.source.graph.kind, self.source.name)
         self.source.require_storable(target)
         self.target, self.output = target, None if target is None else str(target)

@@ -118,6 +118,24 @@ def are_of_two_sets(names: Sequence[str]) -> bool:
     return len(things) == 2 and things <= _THINGS - _OF_ONE_SET
 
 
+def is_known_name(name: str) -> bool:
+    """Return whether a column name is a usual one of endpoints, ids, values or times."""
+    plain = plain_name(name)
+    return (
+        plain in _ENDPOINTS
+        or plain in ("u", "v")
+        or plain.endswith("id")
+        or (plain != "" and _is_extra(plain))
+    )
+
+
+def are_named_ends(names: Sequence[str], ends: tuple[int, int] | None) -> bool:
+    """Return whether both columns of the ends have usual names of endpoints or ids."""
+    if ends is None or max(ends) >= len(names):
+        return False
+    return all(is_known_name(names[at]) and not _is_extra(plain_name(names[at])) for at in ends)
+
+
 def _is_value(name: str) -> bool:
     return name in _VALUES or name.removesuffix("s") in _VALUES
 
@@ -186,6 +204,13 @@ def choose_columns(
     if time is None:
         time = chooser.time_column((*ends, sign))
     return Columns(*ends, sign, None if time == sign else time)
+
+
+def find_column(source: str, names: Sequence[str], count: int, ref: ColumnRef, option: str) -> int:
+    """Return the 0-based column of a reference; raise InputError if there is none."""
+    found = _Chooser(source, tuple(names), count, USUAL, frozenset()).find(ref, option)
+    assert found is not None
+    return found
 
 
 @dataclass(frozen=True)

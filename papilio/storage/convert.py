@@ -14,7 +14,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -33,7 +33,7 @@ from papilio.interrupts import removed_at_end
 from papilio.storage.column_choice import ColumnRef, Decimal, WantedColumns, sign_rule
 from papilio.storage.edge_files import EdgeBatch, numbers_of
 from papilio.storage.files import check_replaceable, local_path, os_errors_named
-from papilio.storage.formats import EdgeSource, FormatName, LabelType, ReadOptions
+from papilio.storage.formats import MAX_MALFORMED, EdgeSource, FormatName, LabelType, ReadOptions
 from papilio.storage.graph_files import HEAD_BYTES, find_graph_format, is_graph_format, write_graph_file
 from papilio.storage.inputs import InputFile, InputLocation, InputPath, expand_inputs, known_encoding
 from papilio.storage.labels import (
@@ -45,9 +45,11 @@ from papilio.storage.labels import (
     read_label,
     write_labels,
 )
+from papilio.storage.layout import Layout, Missing
 from papilio.storage.sides import Sides
 from papilio.storage.sources import open_source
 from papilio.storage.store import GraphStore, StoreWriter
+from papilio.storage.where import read_conditions
 from papilio.version import __version__
 
 _BATCH_ROWS = 1 << 19
@@ -281,7 +283,7 @@ def _provenance(
             "duplicates": raw.job.duplicates,
             "skip_malformed": options.skip_malformed,
         },
-        "lines": asdict(info.lines) if info.lines.physical else None,
+        "lines": info.lines.describe() if info.lines.physical else None,
     }
 
 
@@ -355,8 +357,9 @@ class _RawEdges:
         ``n_written`` counts the edges of the store and their duplicates.
         """
         lines = self.info.lines
-        lines.check(self._name)
-        is_text = lines.physical > 0 and "symmetry" not in self.info.layout
+        if lines.physical:
+            lines.check(self._name)
+        is_text = lines.physical > 0 and not {"symmetry", "layout"} & set(self.info.layout)
         if n_written + self.self_loops != self.rows or (is_text and lines.records != self.rows):
             raise InputError(
                 f"{self._name}: {lines.records} records gave {self.rows} edges, {n_written} of them were sorted and "
@@ -467,13 +470,14 @@ def _write(
                 f"all {done:,} edges are {'positive' if positive else 'negative'} by the rule "
                 f"({provenance['options']['sign']}); set a different rule by positive_from or sign_values"
             )
-        if not job.origin:
+        if not job.origin and "layout" not in raw.info.layout:  # which says what the two layers are
             raw.sides.note(writer.provenance, writer.kind)
         writer.dropped.update(
             self_loops=raw.self_loops,
             malformed=raw.info.lines.malformed,
             comments=raw.info.lines.comments,
             duplicates=edges.duplicates,
+            **raw.info.left_out,
         )
         raw.check(done + edges.duplicates)
     return writer.store
@@ -503,7 +507,11 @@ def convert(
     weight: ColumnRef | None = None,
     encoding: str | None = None,
     quotes: bool | None = None,
+    layout: Layout | None = None,
+    where: str | Sequence[str] | None = None,
+    missing: Missing | None = None,
     skip_malformed: bool = False,
+    max_malformed: float | None = None,
     memory_bytes: Bytes | None = None,
     temp_dir: InputPath | None = None,
     overwrite: bool = False,
@@ -539,9 +547,18 @@ def convert(
     labels, header, encoding : {"integer", "text"}, bool, str, optional
         Type of the labels; whether the first line holds names or sizes; encoding of text, such as ``latin-1``. By
         default the content decides: UTF-8, or UTF-16 with a byte order mark.
-    quotes, skip_malformed : bool
+    quotes : bool
         Whether fields of csv and tsv may be quoted (RFC 4180), by default in csv only; otherwise quotes are text.
-        Whether to skip and count malformed lines instead of raising.
+    layout : {"edges", "matrix", "adjacency", "groups"}, optional
+        What a line is, see :mod:`papilio.storage.layout`; by default the content decides.
+    where : str or several, optional
+        Conditions that all lines read meet, such as ``"stars >= 4"``, see :mod:`papilio.storage.where`.
+    missing : {"drop", "label"}, optional
+        What becomes of the words NA, NULL, NaN and the like as ends: they are left out, or are names. By default they
+        are an error.
+    skip_malformed, max_malformed : bool, float, optional
+        Whether to skip and count malformed lines instead of raising, and up to which share of the lines; 0.05 by
+        default.
     memory_bytes, temp_dir : int, path-like, optional
         Memory limit of the process in bytes, by default a quarter of the machine's; directory for scratch files, about
         10 to 40 bytes per edge, by default the directory of ``output``.
@@ -561,8 +578,25 @@ def convert(
     values = weight if sign is None else sign
     columns = WantedColumns(u, v, values, time, signed=rule is not None)
     text = known_encoding(encoding)
+    if max_malformed is not None and not (skip_malformed and 0 <= max_malformed <= 1):
+        raise InputError(
+            f"max_malformed is {max_malformed}; expected a share from 0 to 1, together with skip_malformed "
+            "(--skip-malformed)"
+        )
     options = ReadOptions(
-        format, kind == "bipartite", rule, columns, labels, header, skip_malformed, text, quotes
+        format=format,
+        bipartite=kind == "bipartite",
+        sign=rule,
+        columns=columns,
+        labels=labels,
+        header=header,
+        skip_malformed=skip_malformed,
+        encoding=text,
+        quotes=quotes,
+        layout=layout,
+        missing=missing,
+        where=read_conditions(where),
+        max_malformed=MAX_MALFORMED if max_malformed is None else max_malformed,
     )
     memory = _read_memory(memory_bytes)
     target = local_path(output)

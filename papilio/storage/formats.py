@@ -42,9 +42,12 @@ from papilio.storage.column_choice import (
     SignRule,
     WantedColumns,
     choose_columns,
+    find_column,
     show_column,
 )
+from papilio.storage.layout import MISSING, Cell, Layout, Missing, Plan
 from papilio.storage.quotes import iter_records, split_record
+from papilio.storage.where import Condition
 
 FormatName = Literal[
     "konect", "snap", "sizes", "movielens", "mtx", "dimacs", "csv", "tsv", "edges", "npy", "parquet",
@@ -94,6 +97,10 @@ def time_type(field_text: bytes) -> Literal["integer", "number", "text"]:
     return "number" if _NUMBER.match(field_text) else "text"
 
 
+MAX_MALFORMED = 0.05
+"""Share of lines that may be malformed, unless the user allows more: above it, a file is of another kind."""
+
+
 @dataclass(frozen=True)
 class ReadOptions:
     """The user's options for reading an input."""
@@ -107,6 +114,10 @@ class ReadOptions:
     skip_malformed: bool = False  # count malformed lines instead of ending the conversion
     encoding: str | None = None  # encoding of text; None for UTF-8, or UTF-16 with a byte order mark
     quotes: bool | None = None  # whether fields may be quoted; None for csv only
+    layout: Layout | None = None  # what a line is; None for the content to decide
+    missing: Missing | None = None  # what becomes of missing values; None for an error
+    where: tuple[Condition, ...] = ()  # conditions that all lines meet
+    max_malformed: float = MAX_MALFORMED  # share of the lines that may be skipped as malformed
     like: TextLayout | None = None  # layout of the first of several files, which applies to all
 
     @property
@@ -250,6 +261,10 @@ def _like_three(numbers: tuple[int, ...], seen: SeenIds, n_lines: int) -> bool:
     return min(a, b) > 1 and c <= a * b and (fits or c == n_lines)
 
 
+EDGES = Plan("edges")
+"""A line is an edge."""
+
+
 @dataclass(frozen=True)
 class TextLayout:
     """The layout of the lines of a text file."""
@@ -271,7 +286,11 @@ class TextLayout:
     # Whether an entry (i, j) stands for (j, i) too, with the same or the opposite value.
     mirror: Literal["none", "symmetric", "skew"] = "none"
     names: tuple[str, ...] = ()  # names of the columns, if a line of names was found
+    # Whether the line of names was told from an edge only by its words, which occur nowhere else.
+    guessed: bool = False
     held: AmbiguousHeader | None = None
+    plan: Plan = EDGES  # what a line is
+    conditions: tuple[tuple[int, Condition], ...] = ()  # each with its column, 0-based
     notes: tuple[str, ...] = ()  # remarks on the reading for the user
 
     def split(self, line: bytes) -> list[bytes]:
@@ -303,6 +322,7 @@ def with_columns(name: str, layout: TextLayout, first: list[bytes], options: Rea
             f"{name}, line {layout.skip_lines + 1}: {shown!r} has {count} column as {layout.format}; "
             "an edge needs two: use another format"
         )
+    layout = replace(layout, conditions=find_conditions(name, layout.names, count, options.where))
     like = options.like
     wanted = options.columns if like is None else _same_columns(like)
     columns = choose_columns(name, layout.names, count, wanted, usual=layout.columns)
@@ -322,6 +342,13 @@ def with_columns(name: str, layout: TextLayout, first: list[bytes], options: Rea
         labels=labels,
         time="integer" if columns.time is None else time_type(first[columns.time]),
     )
+
+
+def find_conditions(
+    name: str, names: Sequence[str], count: int, where: Sequence[Condition]
+) -> tuple[tuple[int, Condition], ...]:
+    """Return each condition with its 0-based column; raise InputError for one that does not exist."""
+    return tuple((find_column(name, names, count, each.column, "where"), each) for each in where)
 
 
 def _same_columns(like: TextLayout) -> WantedColumns:
@@ -420,6 +447,18 @@ def fields_of(layout: TextLayout, line: bytes) -> list[bytes]:
     return layout.split(line) if fields is None else [part.strip(BLANKS) for part in fields]
 
 
+def cell_of(text: bytes) -> Cell:
+    """Return a field as a number, a word, or None for a missing value; a code such as 007 is a word."""
+    shown = text.decode(errors="replace")
+    if not shown or shown in MISSING:
+        return None
+    if has_leading_zero(text):
+        return shown
+    if is_integer(text):
+        return int(text)
+    return float(text) if _NUMBER.match(text) else shown
+
+
 def modal_row(rows: Sequence[list[bytes]]) -> list[bytes]:
     """Return the first row with the most common number of fields, or ``[]``: malformed lines decide nothing."""
     counts = Counter(map(len, rows))
@@ -452,11 +491,19 @@ class LineCounts:
     comments: int = 0
     header: int = 0  # lines of names, of sizes, or of a format's preamble
     malformed: int = 0  # skipped lines of data
+    missing: int = 0  # lines left out because an end is missing
+    zeros: int = 0  # entries of a matrix that are 0
+    filtered: int = 0  # lines that do not meet the conditions
 
     def add(self, more: LineCounts) -> None:
         """Add the lines of another part."""
         for name, number in asdict(more).items():
             setattr(self, name, getattr(self, name) + number)
+
+    def describe(self) -> dict[str, int]:
+        """Return the counts, without the kinds of lines that most inputs have none of."""
+        kinds = asdict(self)
+        return {kind: n for kind, n in kinds.items() if n or kind not in ("missing", "zeros", "filtered")}
 
     def check(self, name: str) -> None:
         """Raise InputError unless every line is of one kind; ``name`` is the input, for the message."""
@@ -483,6 +530,12 @@ class SourceInfo:
     notes: list[str] = field(default_factory=list)  # remarks on the reading for the user
     lines: LineCounts = field(default_factory=LineCounts)  # lines of text read so far
     sign_column: str = ""  # the column of the values that determine signs, in words
+
+    @property
+    def left_out(self) -> dict[str, int]:
+        """The lines left out that most inputs have none of, by reason."""
+        counts = {"missing": self.lines.missing, "zeros": self.lines.zeros, "filtered": self.lines.filtered}
+        return {reason: number for reason, number in counts.items() if number}
 
     @property
     def schema(self) -> pa.Schema:

@@ -11,7 +11,9 @@ whose labels then replace the ids, and imports the library that it needs.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
@@ -21,7 +23,7 @@ from papilio.arguments import checked
 from papilio.errors import GraphError, InputError
 from papilio.extras import import_extra
 from papilio.graph import BipartiteGraph, GraphKind, UnipartiteGraph
-from papilio.storage.column_choice import pick_ends
+from papilio.storage.column_choice import find_column, pick_ends
 from papilio.storage.labelled import (
     ArrowRows,
     FrameRows,
@@ -37,7 +39,22 @@ from papilio.storage.labelled import (
     read_signs,
     sparse_array,
 )
+from papilio.storage.layout import Evidence, Layout, Missing, Plan, decide
+from papilio.storage.objects import (
+    Sheet,
+    adjacency_graph,
+    arrow_column,
+    cell_of_object,
+    choose_layout,
+    entries_of,
+    groups_graph,
+    matrix_graph,
+    sheet_of,
+    value_mask,
+)
+from papilio.storage.two_colours import CLEAR_ADJACENCY, are_two_colours
 from papilio.storage.vertices import Vertices, from_vertices
+from papilio.storage.where import Condition, read_conditions
 
 if TYPE_CHECKING:
     import networkx
@@ -223,9 +240,11 @@ def from_numpy(
     labels: LabelsAs | None = None,
     n_u: int | None = None,
     n_v: int | None = None,
+    sign: bool | None = None,
     positive_from: float | None = None,
+    missing: Missing | None = None,
 ) -> LabelledGraph:
-    """Read an array of edges, of shape (k, 2), or (k, 3) with the sign value in the third column.
+    """Read an array of edges, of shape (k, 2), or (k, 3) with a weight or the value of the sign in the third column.
 
     Parameters
     ----------
@@ -234,8 +253,13 @@ def from_numpy(
         numbers are ids and all other entries are labels.
     n_u, n_v : int, optional
         Layer sizes if the entries are ids (only ``n_u`` if unipartite); by default one more than the largest id.
+    sign : bool, optional
+        Whether the third column gives the signs; by default if it holds negative values or ones only, or with
+        ``positive_from``. Otherwise it is a weight, and not used.
     positive_from : float, optional
         Values of at least this are positive, others negative. By default the sign of the value counts.
+    missing : {"drop", "label"}, optional
+        What becomes of rows without an end, and of words such as NA as ends; by default they are an error.
 
     Raises
     ------
@@ -254,7 +278,28 @@ def from_numpy(
         raise InputError(f"an edge array has shape (k, 2) or (k, 3); this one has shape {array.shape}")
     if labels is None and array.dtype.kind in "iuf":
         labels = "id"
-    return assemble_columns(list(array.T), (), Origin("NumPy array"), kind, labels, n_u, n_v, positive_from)
+    columns, notes = _without_weights(list(array.T), sign, positive_from)
+    origin = Origin("NumPy array")
+    return replace(
+        assemble_columns(columns, (), origin, kind, labels, n_u, n_v, positive_from, missing=missing),
+        notes=notes,
+    )
+
+
+def _without_weights(
+    columns: list[NDArray[Any]], sign: bool | None, positive_from: float | None
+) -> tuple[list[NDArray[Any]], tuple[str, ...]]:
+    """Return the columns without the third one if that is a weight and no sign, and a note about it."""
+    if len(columns) < 3 or positive_from is not None or (sign is not None and sign):
+        return columns, ()
+    values = columns[2]
+    try:
+        numbers = values.astype(np.float64)
+    except (TypeError, ValueError):
+        return columns, ()  # the reader says what is wrong
+    if sign is None and bool((numbers < 0).any() or np.isin(numbers, (-1, 1)).all()):
+        return columns, ()
+    return columns[:2], ("not used: column 3; sign=3 makes it the sign, and where='3 > 0' leaves out zeros",)
 
 
 @checked
@@ -269,6 +314,7 @@ def from_pandas(
     n_u: int | None = None,
     n_v: int | None = None,
     positive_from: float | None = None,
+    missing: Missing | None = None,
 ) -> LabelledGraph:
     """Read a data frame of one edge per row; parameters and errors as :func:`from_numpy`.
 
@@ -285,7 +331,7 @@ def from_pandas(
     names = _pick_columns("data frame", list(frame.columns), u, v, sign)
     columns = [frame[name] for name in names]
     origin = FrameRows(index=frame.index)
-    return assemble_columns(columns, names, origin, kind, labels, n_u, n_v, positive_from)
+    return assemble_columns(columns, names, origin, kind, labels, n_u, n_v, positive_from, missing=missing)
 
 
 @checked
@@ -300,6 +346,7 @@ def from_arrow(
     n_u: int | None = None,
     n_v: int | None = None,
     positive_from: float | None = None,
+    missing: Missing | None = None,
 ) -> LabelledGraph:
     """Read a pyarrow table, or any object with ``__arrow_c_stream__`` (of polars, DuckDB, ...), of one edge per row.
 
@@ -319,7 +366,7 @@ def from_arrow(
     names = _pick_columns("table", list(table.schema.names), u, v, sign)
     columns = [table.column(name) for name in names]
     origin: Origin = PolarsRows("polars data frame") if is_polars else ArrowRows("pyarrow table")
-    return assemble_columns(columns, names, origin, kind, labels, n_u, n_v, positive_from)
+    return assemble_columns(columns, names, origin, kind, labels, n_u, n_v, positive_from, missing=missing)
 
 
 @checked
@@ -327,9 +374,11 @@ def from_pairs(
     pairs: Any,
     *,
     kind: GraphKind = "bipartite",
+    sign: bool | None = None,
     positive_from: float | None = None,
+    missing: Missing | None = None,
 ) -> LabelledGraph:
-    """Read pairs of labels, one per edge, or triples whose third entry determines the sign.
+    """Read pairs of labels, one per edge, or triples whose third entry is a weight or determines the sign.
 
     Parameters
     ----------
@@ -352,20 +401,35 @@ def from_pairs(
             )
     columns = [label_array([row[i] for row in rows]) for i in range(width)]
     origin = Origin("list of pairs", "pairs")
-    return assemble_columns(columns, (), origin, kind, None, None, None, positive_from)
+    columns, notes = _without_weights(columns, sign, positive_from)
+    return replace(
+        assemble_columns(columns, (), origin, kind, None, None, None, positive_from, missing=missing),
+        notes=notes,
+    )
 
 
 @checked
 def from_scipy(
-    matrix: Any, *, kind: GraphKind = "bipartite", sign: bool = False, positive_from: float | None = None
+    matrix: Any,
+    *,
+    kind: GraphKind = "bipartite",
+    sign: bool = False,
+    positive_from: float | None = None,
+    layout: Layout | None = None,
+    missing: Missing | None = None,
+    where: Sequence[Condition] = (),
 ) -> LabelledGraph:
     """Read a SciPy sparse matrix or array of any format: every non-zero entry is an edge.
 
     Rows are U and columns V. A unipartite graph needs a square matrix; an entry on either side of the diagonal is the
     edge. Repeated entries are summed first, as usual in SciPy. With ``sign`` or ``positive_from``, the entries
-    determine the signs. Raises InputError for a matrix of the wrong shape, and GraphError for entries without a sign,
-    or entries on both sides of the diagonal that differ in sign.
+    determine the signs. Stored zeros are no edges. NaN is an error, or no edge with ``missing="drop"``. A symmetric
+    matrix with an empty diagonal is the adjacency matrix of a graph, unless ``layout`` is "matrix". Raises InputError
+    for a matrix of the wrong shape, and GraphError for entries without a sign, or entries on both sides of the diagonal
+    that differ in sign.
     """
+    if layout not in (None, "matrix", "adjacency"):
+        raise InputError(f"layout is {layout!r}; a sparse matrix is a matrix or an adjacency")
     if len(matrix.shape) != 2:
         raise InputError(f"a sparse matrix of shape {matrix.shape} is not a graph; expected two dimensions")
     n_u, n_v = (int(size) for size in matrix.shape)
@@ -374,17 +438,51 @@ def from_scipy(
     entries = matrix.tocoo(copy=True)
     entries.sum_duplicates()
     present = entries.data != 0
+    absent = entries.data != entries.data
+    if bool(absent.any()):
+        if missing != "drop":
+            at = int(np.argmax(absent))
+            raise GraphError(
+                f"{int(absent.sum()):,} entries of the sparse matrix are missing (NaN), the first at "
+                f"({entries.row[at]}, {entries.col[at]}); missing='drop' reads missing entries as no edge"
+            )
+        present &= ~absent
+    for condition in where:
+        present &= value_mask("the sparse matrix", condition, entries.data)
     u, v = entries.row[present].astype(np.int64), entries.col[present].astype(np.int64)
     signed = sign or positive_from is not None
     signs = read_signs(entries.data[present], positive_from) if signed else None
     if kind == "unipartite" and signs is not None:
         _check_symmetric_signs(u, v, signs)
+    origin = SparseEntries(format=matrix.format)
+    if layout is None and kind == "bipartite" and n_u == n_v and _is_adjacency(u, v):
+        if n_u < CLEAR_ADJACENCY or not are_two_colours(u.tolist(), v.tolist()):
+            raise InputError(
+                "the sparse matrix can be read in 2 ways, because it is symmetric with an empty diagonal: as a matrix: "
+                f"{n_u:,} x {n_v:,} vertices, {u.size:,} edges; as neighbours of one set of vertices: {n_u:,} "
+                f"vertices, {u.size // 2:,} edges. Choose layout='matrix', or layout='adjacency' or kind='unipartite'"
+            )
+        layout = "adjacency"
+    if layout == "adjacency" and kind == "bipartite":
+        found = adjacency_graph("the sparse matrix", u, v, signs, (n_u, n_v), kind, None, None, origin)
+        note = "the matrix is symmetric, with an empty diagonal, and was read as an adjacency matrix"
+        return replace(found, notes=(note,))
     result = assemble(kind, u, v, signs, n_u, n_v)
     # This format pads its blocks with zeros.
     dropped = {"zeros": 0 if matrix.format == "bsr" else int(present.size - np.count_nonzero(present))}
     if kind == "unipartite":
         dropped["self_loops"] = result.dropped["self_loops"]
-    return LabelledGraph(result.graph, dropped=dropped, origin=SparseEntries(format=matrix.format))
+    return LabelledGraph(result.graph, dropped=dropped, origin=origin)
+
+
+_LEAST_ADJACENCY = 3
+
+
+def _is_adjacency(u: NDArray[np.int64], v: NDArray[np.int64]) -> bool:
+    """Return whether entries (u, v) are those of a simple graph: symmetric, with an empty diagonal."""
+    if u.size < 2 or bool((u == v).any()) or max(int(u.max()), int(v.max())) + 1 < _LEAST_ADJACENCY:
+        return False
+    return np.array_equal(np.sort((u << 32) | v), np.sort((v << 32) | u))
 
 
 def _pick_columns(
@@ -423,16 +521,29 @@ def _check_symmetric_signs(u: NDArray[np.int64], v: NDArray[np.int64], sign: NDA
         )
 
 
-def _collected(obj: Any, options: Mapping[str, Any]) -> Any:
-    """Return the columns of the edges of a lazy polars or Dask frame, a dataset or a relation; else the object."""
+def _collected(obj: Any, options: Mapping[str, Any], choice: Mapping[str, Any]) -> Any:
+    """Return the columns to read of a lazy polars or Dask frame, a dataset or a relation; else the object.
+
+    These are the ends of edges and what conditions need; all columns if there are few, or their layout is not clear.
+    """
     package = type(obj).__module__.partition(".")[0]
     for base in type(obj).__mro__:
         if found := _COLLECTORS.get((package, base.__name__)):
             names_of, collect = found
-            chosen = (options.get(name) for name in ("u", "v", "sign"))
-            return collect(obj, _pick_columns("table", [*names_of(obj)], *chosen))
+            names = [*names_of(obj)]
+            wanted = names
+            if len(names) > _FEW_COLUMNS:
+                chosen = (options.get(name) for name in ("u", "v", "sign"))
+                with suppress(InputError):
+                    wanted = _pick_columns("table", names, *chosen)
+                    needed = [each.column for each in read_conditions(choice["where"])]
+                    wanted += [name for name in names if name in needed and name not in wanted]
+            return collect(obj, wanted)
     return obj
 
+
+_FEW_COLUMNS = 4
+"""Columns that are all read to decide the layout."""
 
 _COLLECTORS: dict[tuple[str, str], tuple[Callable[[Any], Any], Callable[[Any, list[Any]], Any]]] = {
     ("polars", "LazyFrame"): (
@@ -486,6 +597,17 @@ def _find_reader(obj: Any) -> Callable[..., LabelledGraph]:
     )
 
 
+def holds_triples(obj: Any) -> bool:
+    """Return whether an object is an array or a list whose third entries are signs for motifs that need them."""
+    if isinstance(obj, np.ndarray):
+        return obj.ndim == 2 and obj.shape[1] == 3
+    return (
+        isinstance(obj, list)
+        and bool(obj)
+        and all(isinstance(row, tuple | list) and len(row) == 3 for row in obj)
+    )
+
+
 def label_any(obj: Any, **options: Any) -> LabelledGraph:
     """Read any object that a ``from_*`` function reads; ``options`` are passed to that function.
 
@@ -496,7 +618,11 @@ def label_any(obj: Any, **options: Any) -> LabelledGraph:
         return obj
     if isinstance(obj, BipartiteGraph | UnipartiteGraph):
         return LabelledGraph(obj)
-    obj = _collected(obj, options)
+    choice = {name: options.pop(name, None) for name in ("layout", "where", "missing")}
+    arranged = _arranged(_collected(obj, options, choice), options, choice)
+    if isinstance(arranged, LabelledGraph):
+        return arranged
+    obj, options = arranged
     reader = _find_reader(obj)
     known = inspect.signature(reader).parameters
     unfit = [name for name in options if name not in known]
@@ -505,6 +631,168 @@ def label_any(obj: Any, **options: Any) -> LabelledGraph:
             f"{', '.join(unfit)} cannot be used with a {type(obj).__name__}, which takes {', '.join([*known][1:])}"
         )
     return reader(obj, **options)
+
+
+def _arranged(
+    obj: Any, options: dict[str, Any], choice: dict[str, Any]
+) -> LabelledGraph | tuple[Any, dict[str, Any]]:
+    """Return the graph of an object that is no list of edges; else the rows of edges to read, and the options."""
+    layout, missing = choice["layout"], choice["missing"]
+    kind: GraphKind = options.get("kind", "bipartite")
+    where = read_conditions(choice["where"])
+    rest = options | {name: choice[name] for name in ("layout", "missing") if choice[name] is not None}
+    if isinstance(obj, Mapping) and not _is_graph(obj):
+        _refuse_unused("dictionary", where, options)
+        return groups_graph(obj, kind, layout, missing)
+    package, name = type(obj).__module__.partition(".")[0], type(obj).__name__
+    if package == "pandas" and name == "Series":
+        return _read_series(obj, kind, layout, missing, where)
+    if any(base.__module__.startswith("scipy.sparse") for base in type(obj).__mro__):
+        return obj, rest | ({"where": where} if where else {})
+    if _is_graph(obj):
+        return obj, options | {name: value for name, value in choice.items() if value is not None}
+    is_stream = hasattr(obj, "__arrow_c_stream__") and package not in ("pandas", "polars")
+    if is_stream and not hasattr(obj, "column"):
+        obj = _as_table(obj)
+    sheet = sheet_of(obj)
+    if sheet is None and not isinstance(obj, np.ndarray) and not hasattr(obj, "__arrow_c_stream__"):
+        listed = _listed_rows(obj, kind, layout, missing)
+        if isinstance(listed, LabelledGraph):
+            return listed
+        obj, sheet = listed
+    if sheet is None:
+        return obj, rest
+    asked = layout if layout is not None else None
+    plan = choose_layout(sheet, asked, options | {"where": choice["where"]}, kind=kind)
+    if plan.layout == "groups":
+        return groups_graph(dict(enumerate(zip(*sheet.columns, strict=True))), kind, "groups", missing)
+    if plan.layout != "edges":
+        _refuse_unused(
+            "matrix",
+            (),
+            {name: options[name] for name in ("u", "v", "labels", "n_u", "n_v") if name in options},
+        )
+        return matrix_graph(
+            sheet, plan, kind=kind, missing=missing, sign=options.get("sign"),
+            positive_from=options.get("positive_from"), where=where,
+        )  # fmt: skip
+    options = options | ({} if missing is None else {"missing": missing})
+    if where:
+        obj = _rows_where(obj, sheet, where)
+    return obj, options
+
+
+def _is_graph(obj: Any) -> bool:
+    return any((base.__module__.partition(".")[0], base.__name__) in _GRAPHS for base in type(obj).__mro__)
+
+
+_GRAPHS = {("networkx", "Graph"), ("igraph", "Graph"), ("graph_tool", "Graph")}
+
+
+def _refuse_unused(what: str, where: Sequence[Condition], options: Mapping[str, Any]) -> None:
+    names = [name for name in options if name != "kind"] + (["where"] if where else [])
+    if names:
+        raise InputError(f"{', '.join(names)} cannot be used with a {what}")
+
+
+def _as_table(obj: Any) -> Any:
+    import pyarrow
+
+    try:
+        return pyarrow.table(obj)
+    except (TypeError, ValueError, pyarrow.ArrowException) as error:
+        kind_of = f"{type(obj).__module__}.{type(obj).__qualname__}"
+        raise InputError(
+            f"a {kind_of} cannot be converted to an Arrow table ({error}); expected one edge per row"
+        ) from error
+
+
+def _read_series(
+    series: Any, kind: GraphKind, layout: Layout | None, missing: Missing | None, where: Sequence[Condition]
+) -> LabelledGraph:
+    """Read a pandas Series: entries of a matrix under pairs of names, or groups under theirs."""
+    if series.index.nlevels == 1:
+        _refuse_unused("Series of groups", where, {})
+        return groups_graph(dict(zip(series.index, series, strict=True)), kind, layout, missing)
+    if series.index.nlevels != 2 or layout not in (None, "matrix", "edges"):
+        raise InputError(
+            f"a Series with {series.index.nlevels} levels of names is no graph; expected two levels, or collections"
+        )
+    if layout == "edges":
+        frame = series.index.to_frame(index=False)
+        return from_pandas(frame, u=frame.columns[0], v=frame.columns[1], kind=kind, missing=missing)
+    plan = Plan("matrix", values=(0,))
+    sheet = Sheet("the Series", [series], ())
+    found = entries_of(sheet, 0, plan, missing)
+    for condition in where:
+        found &= value_mask(sheet.what, condition, series)
+    index = series.index[found]
+    u, v = (np.asarray(index.get_level_values(at)) for at in (0, 1))
+    result = assemble_columns(
+        [u, v], (), Origin("Series", "entries"), kind, None, None, None, None, missing=missing
+    )
+    return replace(result, dropped={**result.dropped, "zeros": int((~found).sum())})
+
+
+def _listed_rows(
+    obj: Any, kind: GraphKind, layout: Layout | None, missing: Missing | None
+) -> LabelledGraph | tuple[Any, Sheet | None]:
+    """Return the rows of an iterable as a sheet if they have one length, or the graph of its groups."""
+    if not isinstance(obj, Iterable) or isinstance(obj, str | bytes):
+        return obj, None
+    rows = list(obj)
+    if rows and all(isinstance(row, set | frozenset) for row in rows):
+        return groups_graph(dict(enumerate(rows)), kind, layout or "groups", missing)
+    if not rows or not all(isinstance(row, list | tuple) for row in rows):
+        return rows, None
+    widths = set(map(len, rows))
+    if len(widths) > 1 and all(isinstance(row, list) for row in rows):
+        cells = [[cell_of_object(cell) for cell in row] for row in rows]
+        plan = decide(Evidence("the list", cells), layout, bipartite=kind == "bipartite")
+        if plan.layout in ("groups", "adjacency"):
+            groups = {row[0]: row[1:] for row in rows} if plan.key is not None else dict(enumerate(rows))
+            return groups_graph(groups, kind, plan.layout, missing)
+        return rows, None
+    if layout == "groups":
+        return groups_graph(dict(enumerate(rows)), kind, "groups", missing)
+    if len(widths) != 1 or widths == {0}:
+        return rows, None
+    are_pairs = all(isinstance(row, tuple) for row in rows) and widths <= {2, 3}
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    sheet = Sheet("the list", columns, are_pairs=are_pairs, is_matrix=_is_table_of_numbers(columns))
+    return rows, sheet
+
+
+def _is_table_of_numbers(columns: list[list[Any]]) -> bool:
+    """Return whether lists are a matrix by their form: truth values, or numbers in more than three columns."""
+    cells = [cell for column in columns for cell in column]
+    if any(isinstance(cell, bool) for cell in cells):
+        return True
+    return len(columns) > 3 and len(columns[0]) != 2 and all(isinstance(cell, int | float) for cell in cells)
+
+
+def _rows_where(obj: Any, sheet: Sheet, where: Sequence[Condition]) -> Any:
+    """Return the rows of an object that meet all conditions."""
+    mask = np.ones(sheet.n_rows, bool)
+    names = tuple(map(str, sheet.names))
+    for condition in where:
+        at = find_column(sheet.what, names, len(sheet.columns), condition.column, "where")
+        found = condition.mask(arrow_column(sheet.columns[at]))
+        if found is None:
+            raise InputError(
+                f"{sheet.what}: the column {condition.column!r} does not hold numbers only, so "
+                f"where={condition.text!r} does not apply"
+            )
+        mask &= found
+    if isinstance(obj, list):
+        return [row for row, holds in zip(obj, mask, strict=True) if holds]
+    if isinstance(obj, np.ndarray) or type(obj).__module__.startswith("pandas"):
+        return obj[mask]
+    if type(obj).__module__.startswith("polars"):
+        return obj.filter(mask)
+    import pyarrow
+
+    return obj.filter(pyarrow.array(mask))
 
 
 @overload

@@ -23,6 +23,7 @@ from papilio.extras import import_extra
 from papilio.graph import BipartiteGraph, GraphKind, UnipartiteGraph, check_layer, unique_edges
 from papilio.storage.edge_files import numbers_of
 from papilio.storage.layers import Layers
+from papilio.storage.layout import MISSING, is_missing_word
 from papilio.storage.sides import Sides, object_array
 
 Graph = BipartiteGraph | UnipartiteGraph
@@ -124,6 +125,25 @@ class SparseEntries(Origin):
 
 
 @dataclass(frozen=True, eq=False)
+class MatrixEntries(Origin):
+    """A matrix: values of edges become a matrix of the same shape, with the names of its rows and columns."""
+
+    name: str = "matrix"
+    rows: str = "entries"
+    index: Any = None
+    columns: Any = None
+
+    def edges(self, graph: Graph, edge_of_row: NDArray[np.int64], values: NDArray[Any]) -> Any:
+        dense = np.zeros((graph.n_u, graph.n_v), values.dtype)
+        dense[graph.u, graph.v] = values
+        if graph.kind == "unipartite":
+            dense[graph.v, graph.u] = values
+        if self.columns is None:
+            return dense
+        return import_extra("pandas", "a data frame needs").DataFrame(dense, self.index, self.columns)
+
+
+@dataclass(frozen=True, eq=False)
 class LabelledGraph:
     """A graph with the original names of its vertices."""
 
@@ -138,6 +158,7 @@ class LabelledGraph:
     row_keys: NDArray[np.int64] | None = field(default=None, repr=False)
     sides: Sides = field(default_factory=Sides, repr=False)  # evidence for the other kind of graph
     layers: Layers = field(default_factory=Layers, repr=False)  # how the layers were found
+    notes: tuple[str, ...] = ()  # remarks on the reading for the user
 
     @property
     def kind(self) -> GraphKind:
@@ -476,6 +497,7 @@ def assemble_columns(
     n_u: int | None,
     n_v: int | None,
     positive_from: float | None,
+    missing: Literal["drop", "label"] | None = None,
 ) -> LabelledGraph:
     """Assemble a graph from two columns of labels or ids, shape (k,) each, and optionally one of sign values.
 
@@ -484,6 +506,10 @@ def assemble_columns(
     cannot be read.
     """
     called = names or ("u", "v", "sign")
+    kept = None
+    if missing == "drop":
+        kept = ~(_missing_rows(columns[0]) | _missing_rows(columns[1]))
+        columns = columns if bool(kept.all()) else [_rows_of(each, kept) for each in columns]
     u, v = (_as_column(name, each, labels) for name, each in zip(called, columns[:2], strict=False))
     values = _as_numbers(_as_column(called[2], columns[2], None)) if len(columns) == 3 else None
     if labels != "id" and (n_u is not None or n_v is not None):
@@ -508,13 +534,73 @@ def assemble_columns(
     else:
         ids_u, size_u = _read_ids("u", _as_numbers(u), n_u)
         ids_v, size_v = _read_ids("v", _as_numbers(v), n_v)
+    if missing is None:
+        for name, labels_of, ids_of in ((called[0], labels_u, ids_u), (called[1], labels_v, ids_v)):
+            _refuse_missing_words(name, labels_of, ids_of)
     result = assemble(kind, ids_u, ids_v, sign, size_u, size_v)
+    if kept is not None and not kept.all():
+        result = _with_dropped_rows(result, kept, ids_u, ids_v)
     sides = Sides(names)
     if labels_v is not None and labels_u is not None and sides.takes_labels(labels_u, labels_v):
         sides.add_labels(labels_u, labels_v)
     else:
         sides.add(u, v)
     return replace(result, labels_u=labels_u, labels_v=labels_v, origin=origin, sides=sides)
+
+
+def _missing_rows(column: Any) -> NDArray[np.bool_]:
+    """Return in which rows a column has a missing value, or a word for one."""
+    found = _as_arrow(column)
+    if found is None:
+        plain = _from_arrow(column) if isinstance(column, pa.ChunkedArray) else np.asarray(column)
+        if plain.dtype.kind in "fc":
+            return np.asarray(plain != plain)
+        return np.array([_is_missing(each) or _is_missing_text(each) for each in plain.tolist()], bool)
+    absent = found.is_null().to_numpy(zero_copy_only=False)
+    kind = found.type.value_type if pa.types.is_dictionary(found.type) else found.type
+    if pa.types.is_integer(kind):
+        return np.asarray(absent)
+    import pyarrow.compute as pc
+
+    words = pc.is_in(found.cast(pa.large_string()), pa.array(["", *MISSING], pa.large_string()))
+    return np.asarray(absent | words.to_numpy(zero_copy_only=False))
+
+
+def _is_missing_text(label: Any) -> bool:
+    return isinstance(label, str) and is_missing_word(label)
+
+
+def _rows_of(column: Any, kept: NDArray[np.bool_]) -> Any:
+    if isinstance(column, pa.ChunkedArray | pa.Array):
+        return column.filter(pa.array(kept))
+    return column[kept]
+
+
+def _refuse_missing_words(name: Any, labels: NDArray[Any] | None, ids: NDArray[np.int64]) -> None:
+    """Raise GraphError for words such as NA among the labels of a column."""
+    if labels is None or labels.dtype.kind not in "OU":
+        return
+    words = np.array([_is_missing_text(label) and label != "" for label in labels.tolist()], bool)
+    if not words.any():
+        return
+    rows = words[ids]
+    at = int(np.argmax(rows))
+    raise GraphError(
+        f"column {name!r} has {int(rows.sum()):,} words for missing values, the first, {labels[ids[at]]!r}, in row "
+        f"{at}; missing='drop' leaves out these rows, missing='label' takes the words as names"
+    )
+
+
+def _with_dropped_rows(
+    result: LabelledGraph, kept: NDArray[np.bool_], u: NDArray[np.int64], v: NDArray[np.int64]
+) -> LabelledGraph:
+    """Return a graph read from some rows of an object, with places of its edges for all rows."""
+    if result.kind == "unipartite":
+        u, v = np.minimum(u, v), np.maximum(u, v)
+    keys = np.full(kept.size, -1)
+    keys[kept] = (u << 32) | v
+    dropped = {**result.dropped, "missing": int(kept.size - np.count_nonzero(kept))}
+    return replace(result, row_keys=keys, dropped=dropped)
 
 
 T = TypeVar("T")

@@ -37,6 +37,7 @@ from papilio.interrupts import removed_at_end
 from papilio.storage.column_choice import NO_NAME
 from papilio.storage.edge_files import FORMAT_VERSION
 from papilio.storage.files import is_url, os_errors_named
+from papilio.storage.layout import HEADER_NOTE, Layout
 from papilio.storage.sides import LOOKS_BIPARTITE
 from papilio.storage.store import GraphStore, Manifest, open_store
 from papilio.version import __version__
@@ -84,8 +85,12 @@ class ReadingOptions(TypedDict, total=False):
     format: str | None
     encoding: str | None
     quotes: bool | None  # whether fields may be quoted
+    layout: Layout | None  # what a line or row is
+    where: str | Sequence[str] | None  # conditions on columns that all rows meet, such as ``stars >= 4``
+    missing: Literal["drop", "label"] | None  # what becomes of missing values; by default an error
     duplicates: Literal["first", "last", "error"] | None  # which of equal edges to keep
     skip_malformed: bool | None  # skip and count malformed lines
+    max_malformed: float | None  # share of lines that may be malformed; 0.05 by default
 
 
 class GraphOptions(ReadingOptions, total=False):
@@ -161,9 +166,17 @@ class Reading(NamedTuple):
 
     @property
     def doubts(self) -> list[str]:
+        """The notes about what may have been meant differently; the others say what was done."""
         notes = self.store.manifest.provenance.get("notes", ())
-        return [note for note in notes if not note.startswith(("not used: ", LOOKS_BIPARTITE))]
+        return [note for note in notes if not note.startswith(_FACTS)]
 
+
+_FACTS = (
+    "not used: ", LOOKS_BIPARTITE, HEADER_NOTE, "lines equal to the line of names", "entries that are 0",
+    "lines that do not meet", "missing values, left out", "read as ", "column 1 names the rows", "field 1 of a line",
+    "a line is a group",
+)  # fmt: skip
+"""Beginnings of notes that say what was done, and leave no doubt."""
 
 _ROLES = {"u": "U", "v": "V"}
 _WITH_NAMES = ("csv", "tsv", "edges", "snap")
@@ -215,11 +228,15 @@ def warn_outside(text: str) -> None:
 
 
 def _warn(reading: Reading) -> None:
-    if reading.reused and not reading.doubts:
-        return
-    notes = reading.doubts if reading.reused else reading.store.manifest.provenance.get("notes", ())
-    advice = "papilio.read has options to read it differently" if reading.doubts else ""
-    warn_outside("; ".join([reading.line, *notes, advice]).removesuffix("; "))
+    """Issue a warning if the reading is in doubt; otherwise log it, unless an earlier conversion is reused."""
+    if reading.doubts:
+        advice = "papilio.read has options to read it differently"
+        warn_outside("; ".join([reading.line, *reading.doubts, advice]))
+    elif not reading.reused:
+        import logging
+
+        notes = reading.store.manifest.provenance.get("notes", ())
+        logging.getLogger("papilio").info("papilio: %s", "; ".join([reading.line, *notes]))
 
 
 Reporter = Callable[[Reading], None]

@@ -34,9 +34,13 @@ from papilio.storage.formats import (
     SourceInfo,
     describe_columns,
     fields_of,
+    find_conditions,
     unify_line_ends,
 )
+from papilio.storage.held import held_matrix
 from papilio.storage.inputs import InputFile, InputLocation
+from papilio.storage.layout import MISSING
+from papilio.storage.objects import sheet_of
 from papilio.storage.sealed import DECODING_ERRORS
 from papilio.storage.text import TextSource
 
@@ -120,6 +124,7 @@ class NpySource:
         time = pa.int64() if signed and self._columns.time is not None else None
         self.info = SourceInfo("npy", signed=signed, time=time, layout={"columns": columns})
         describe_columns(self.info, (), columns, self._columns)
+        self._conditions = find_conditions(names[0], (), columns, options.where)
         if options.labels == "text":
             self.info.labels = ("text", "text")
 
@@ -132,6 +137,15 @@ class NpySource:
             count = min(_CHUNK_ROWS, rows - start)
             columns = [column for file in self._files for column in file.read(start, count)]
             chosen = self._columns
+            kept = np.ones(count, bool)
+            for at, condition in self._conditions:
+                found = condition.mask(pa.array(columns[at]))
+                if found is None:
+                    raise InputError(f"{self._name} holds numbers; where={condition.text!r} compares words")
+                kept &= found
+            if not kept.all():
+                self.info.lines.filtered += int(count - np.count_nonzero(kept))
+                columns = [column[kept] for column in columns]
             arrays = [_integers(self._name, columns[at]) for at in (chosen.u, chosen.v)]
             if self._options.sign is not None and chosen.sign is not None:
                 signs = self._options.sign.from_numbers(columns[chosen.sign])
@@ -177,6 +191,9 @@ class ParquetSource:
         chosen = choose_columns(self._name, names, len(names), options.columns, unfit=unfit)
         read = [chosen.u, chosen.v, *((chosen.sign, chosen.time) if signed else ())]
         self._columns = [names[at] for at in read if at is not None]
+        self._conditions = [
+            (names[at], each) for at, each in find_conditions(self._name, names, len(names), options.where)
+        ]
         kinds = [self._label_type(schema.field(column)) for column in self._columns[:2]]
         if not options.bipartite and "text" in kinds:
             kinds = ["text", "text"]
@@ -218,7 +235,8 @@ class ParquetSource:
         for fragment, _ in self._fragments:
             name, before = self._names[fragment.path], done
             said = pads.get_partition_keys(fragment.partition_expression)
-            held = [column for column in self._columns if column in fragment.physical_schema.names]
+            needed = list(dict.fromkeys([*self._columns, *(name for name, _ in self._conditions)]))
+            held = [column for column in needed if column in fragment.physical_schema.names]
             with _damage_named(name):
                 file = pq.ParquetFile(
                     fragment.path, filesystem=fragment.filesystem, page_checksum_verification=True
@@ -230,18 +248,52 @@ class ParquetSource:
                         batch = next(batches, None)
                         if batch is None:
                             break
-                        columns = [
-                            batch.column(column)
+                        of = {
+                            column: batch.column(column)
                             if column in held
                             else pa.repeat(
                                 pa.scalar(said[column], self._schema.field(column).type), batch.num_rows
                             )
-                            for column in self._columns
-                        ]
+                            for column in needed
+                        }
+                        kept = self._kept(of, name, done - before)
+                        columns = [of[column] for column in self._columns]
+                        if not kept.all():
+                            columns = [column.filter(pa.array(kept)) for column in columns]
                         edges = self._edges(columns, name, done - before)
                     yield edges
                     done += batch.num_rows
                     self._on_read(self._n_bytes * done // max(rows, 1))
+
+    def _kept(self, columns: dict[str, pa.Array], name: str, start: int) -> NDArray[np.bool_]:
+        """Return which rows meet the conditions and have both ends; raise InputError for words such as NA as ends."""
+        kept = np.ones(len(next(iter(columns.values()))), bool)
+        for title, condition in self._conditions:
+            found = condition.mask(columns[title])
+            if found is None:
+                raise InputError(
+                    f"{name}: column {title} does not hold numbers only, so where={condition.text!r} does not apply"
+                )
+            kept &= found
+        self.info.lines.filtered += int(kept.size - np.count_nonzero(kept))
+        if self._options.missing == "label":
+            return kept
+        for title, kind in zip(self._columns[:2], self.info.labels, strict=True):
+            column = columns[title]
+            absent = column.is_null().to_numpy(zero_copy_only=False) & (self._options.missing == "drop")
+            if kind == "text":
+                words = pc.is_in(column.cast(pa.large_string()), pa.array(sorted(MISSING), pa.large_string()))
+                absent |= words.to_numpy(zero_copy_only=False)
+            absent &= kept
+            if absent.any() and self._options.missing is None:
+                raise InputError(
+                    f"{name}: column {title} has {int(absent.sum()):,} words for missing values in rows {start} to "
+                    f"{start + len(column) - 1}; missing='drop' (--missing drop) leaves them out, missing='label' "
+                    "takes them as names"
+                )
+            self.info.lines.missing += int(absent.sum())
+            kept &= ~absent
+        return kept
 
     def _edges(self, columns: list[pa.Array], name: str, start: int) -> pa.RecordBatch:
         for title, column in zip(self._columns, columns, strict=True):
@@ -345,14 +397,61 @@ def open_source(
         is_plain = system is not None and all(place.filesystem == system for place in places)
         if not first.is_plain or not is_plain:
             places = _spool(first, places, scratch)
-        return ParquetSource(places, options, on_read)
+        return _held_table(places, options) or ParquetSource(places, options, on_read)
     if chosen == "npy":
         if len(places) > 2:
             raise InputError(
                 f"{len(places)} .npy files were given; convert reads one, or two with one endpoint each"
             )
-        return NpySource(_spool(first, places, scratch), options, on_read)
+        places = _spool(first, places, scratch)
+        held = _held_array(places, options) if len(places) == 1 else None
+        return held or NpySource(places, options, on_read)
     return JoinedText(first, places[1:], options, threads, on_read)
+
+
+_MATRIX_ROWS = 2000
+
+
+def _held_array(places: Sequence[InputLocation], options: ReadOptions) -> EdgeSource | None:
+    """Return the edges of an array that is a matrix; None if it has edges, or its reader says what is wrong."""
+    path = Path(places[0].path)
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except Exception:  # the reader of edges reports damage
+        return None
+    sheet = sheet_of(array)
+    return None if sheet is None else held_matrix(replace(sheet, what=places[0].name), "npy", options)
+
+
+def _held_table(places: Sequence[InputLocation], options: ReadOptions) -> EdgeSource | None:
+    """Return the edges of a Parquet table that is a matrix; None if it has edges, or its reader says what is wrong."""
+    try:
+        dataset = pads.dataset(
+            [place.path for place in places], format="parquet", filesystem=places[0].filesystem
+        )
+        table = dataset.head(_MATRIX_ROWS)
+        if table.num_rows == _MATRIX_ROWS and _has_words_twice(table):
+            return None
+        if table.num_rows == _MATRIX_ROWS or len(places) > 1:
+            whole = len(table.schema.names) > 3 or options.layout not in (None, "edges")
+            table = dataset.to_table() if whole and _is_wide_table(table) else table
+    except Exception:  # the reader of edges reports damage
+        return None
+    sheet = sheet_of(table)
+    return None if sheet is None else held_matrix(replace(sheet, what=places[0].name), "parquet", options)
+
+
+def _has_words_twice(table: pa.Table) -> bool:
+    """Return whether two columns hold words: ends of edges."""
+    return sum(_label_kind(field.type) == "text" for field in table.schema) > 1
+
+
+def _is_wide_table(table: pa.Table) -> bool:
+    numbers = [
+        pa.types.is_floating(t) or pa.types.is_integer(t) or pa.types.is_boolean(t)
+        for t in table.schema.types
+    ]
+    return len([each for each in numbers if each]) >= len(numbers) - 1
 
 
 def _kind_of(file: InputFile) -> FormatName | None:
@@ -393,6 +492,11 @@ class JoinedText:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the edges in the order of the files; raises as :meth:`TextSource.batches`."""
+        if self._others and self._first.layout.plan.layout != "edges":
+            raise InputError(
+                f"{self._first.info.layout['layout']} is the layout of the first of several files; give one such file "
+                "at a time"
+            )
         yield from self._first.batches()
         options = replace(self._options, like=self._first.layout)
         before = self._n_first

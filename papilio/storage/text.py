@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -31,7 +31,9 @@ from papilio.storage.formats import (
     judge,
     unify_line_ends,
 )
+from papilio.storage.grid_block import GridParser, GridRows
 from papilio.storage.inputs import InputFile
+from papilio.storage.layout import HEADER_NOTE
 from papilio.storage.quotes import Block, count_ends, cut_records
 from papilio.storage.text_block import LineParser, ParsedBlock
 from papilio.storage.text_format import detect_layout
@@ -44,6 +46,29 @@ _MAX_LINE_BYTES = 64 << 20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 _TIME_TYPES = {"integer": pa.int64(), "number": pa.float64(), "text": pa.string()}
+
+
+@dataclass
+class _Found:
+    """What the blocks so far hold besides edges."""
+
+    marked: int = 0
+    header: int = 0
+    missing: int = 0
+    first_missing: int = 0  # 0-based line
+    longest: tuple[int, int] = (0, 1)
+    is_unsure: bool = False
+
+    def add(self, parsed: ParsedBlock, line: int) -> None:
+        """Add a block that begins at a 0-based line."""
+        if parsed.longest[1] > self.longest[1]:
+            self.longest = (line + parsed.longest[0], parsed.longest[1])
+        if parsed.missing and not self.missing:
+            self.first_missing = line + parsed.first_missing
+        self.missing += parsed.missing
+        self.marked += parsed.marked
+        self.header += parsed.lines.header
+        self.is_unsure |= parsed.is_unsure
 
 
 class TextSource:
@@ -82,8 +107,14 @@ class TextSource:
             lines=_before_data(first, layout),
         )
         self._end = b"\n"  # the last character of the file so far
-        describe_columns(self.info, layout.names, layout.n_columns, layout.columns, bool(layout.tag))
-        self._parser = LineParser(layout, options, self.info.schema)
+        self._grid: GridRows | None = None
+        self._parser: LineParser | GridParser
+        if layout.plan.layout == "edges":
+            describe_columns(self.info, layout.names, layout.n_columns, layout.columns, bool(layout.tag))
+            self._parser = LineParser(layout, options, self.info.schema)
+        else:
+            self._grid = GridRows(file.path, layout, options, self.info.schema)
+            self._parser = GridParser(layout, options, self.info.schema)
         self._seen = SeenIds()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -94,42 +125,90 @@ class TextSource:
         """
         lines = self.info.lines
         held = self.layout.held
-        marked = not_numbers = 0
-        longest = (0, 1)
+        found = _Found()
         line = self.layout.skip_lines
         for parsed in self._parsed_blocks():
             if parsed.problem is not None and not self._options.skip_malformed:
                 raise self._malformed(line + parsed.problem.line, parsed.problem.text, parsed.problem.reason)
-            if parsed.longest[1] > longest[1]:
-                longest = (line + parsed.longest[0], parsed.longest[1])
+            found.add(parsed, line)
             line += parsed.lines.physical
             parsed.lines.physical = 0  # already counted on reading
             lines.add(parsed.lines)
-            marked += parsed.marked
-            not_numbers += parsed.not_numbers
-            if parsed.batch is not None:
+            batch = parsed.batch if self._grid is None else self._grid.place(parsed)
+            if batch is not None:
                 if held is not None:
-                    self._seen.add(parsed.batch)
-                yield parsed.batch
+                    self._seen.add(batch)
+                yield batch
             if self._on_read is not None:
                 self._on_read(self._file.position_bytes())
         lines.physical += self._end != b"\n"
-        self._add_notes(marked, not_numbers, longest)
-        self._check_lines(lines.records)
+        self._check_missing(found)
+        self._add_notes(found)
+        n_data = lines.records + lines.malformed + lines.missing + lines.zeros + lines.filtered
+        self._check_malformed(n_data + (held is not None and held.skipped))
+        self._check_lines(n_data)
         if held is not None:
-            yield from self._settle(held, lines.records + lines.malformed)
+            yield from self._settle(held, n_data)
+        if self._grid is not None:
+            yield from self._grid.finish(self.info)
+        if self.layout.guessed and found.is_unsure:
+            yield from self._read_names_as_edge()
         lines.check(self._file.path)
 
-    def _add_notes(self, marked: int, not_numbers: int, longest: tuple[int, int]) -> None:
+    def _check_missing(self, found: _Found) -> None:
+        """Raise InputError for missing ends, unless the user says what becomes of them."""
+        if not found.missing or self._options.missing is not None:
+            return
+        what = "entries of the matrix" if self.layout.plan.values else "ends of edges"
+        drop = "no edge" if self.layout.plan.values else "leave out their lines"
+        label = "" if self.layout.plan.values else "; missing='label' (--missing label): they are names"
+        raise InputError(
+            f"{self._file.path}: {found.missing:,} {what} are missing (NA, NULL, NaN ...), the first in line "
+            f"{found.first_missing + 1:,}; missing='drop' (--missing drop): {drop}{label}"
+        )
+
+    def _check_malformed(self, n_lines: int) -> None:
+        """Raise MalformedLineError if more lines were skipped than a damaged file has."""
+        n_skipped, most = self.info.lines.malformed, self._options.max_malformed
+        if n_skipped > max(1, most * n_lines):  # one odd line says nothing
+            raise MalformedLineError(
+                f"{self._file.path}: {n_skipped:,} of {n_lines:,} lines cannot be read as {self.layout.format}; this "
+                f"may be a file of another kind. The share of lines that may be skipped is {most:g}; set another by "
+                "max_malformed (--max-malformed)"
+            )
+
+    def _read_names_as_edge(self) -> Iterator[pa.RecordBatch]:
+        """Yield the first line as an edge: a word of it turned out to be a label."""
+        names, columns = self.layout.names, self.layout.columns
+        ends = [names[at] for at in (columns.u, columns.v)]
+        if self.info.lines.header > 1 or self.info.schema.names != ["u", "v"]:
+            return
+        self.info.lines.header -= 1
+        self.info.lines.records += 1
+        self.info.notes[:] = [note for note in self.info.notes if not note.startswith(HEADER_NOTE)]
+        self.info.notes.append(
+            f"line 1 read as an edge, because its words occur in other lines, too: {', '.join(names)}; --header if it "
+            "contains names"
+        )
+        arrays = [pa.array([end]).cast(kind.type) for end, kind in zip(ends, self.info.schema, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, schema=self.info.schema)
+
+    def _add_notes(self, found: _Found) -> None:
         lines, notes = self.info.lines, self.info.notes
-        if marked:
+        if found.marked:
             marks = " or ".join(mark.decode() for mark in self.layout.comments)
             before = f" (but {lines.comments:,} before the data as comments)" if lines.comments else ""
-            notes.append(f"lines of data that begin with {marks}, read as edges: {marked:,}{before}")
-        if not_numbers:
-            notes.append(f"labels NaN, read as words: {not_numbers:,}")
+            notes.append(f"lines of data that begin with {marks}, read as edges: {found.marked:,}{before}")
+        if found.header:
+            notes.append(f"lines equal to the line of names, left out: {found.header:,}")
+        if lines.zeros:
+            notes.append(f"entries that are 0, no edges: {lines.zeros:,}")
+        if lines.filtered:
+            notes.append(f"lines that do not meet the conditions, left out: {lines.filtered:,}")
+        if found.missing and self._options.missing == "drop":
+            notes.append(f"missing values, left out: {found.missing:,}")
         if lines.continuation:
-            first, n_lines = longest
+            first, n_lines = found.longest
             notes.append(
                 f"quoted fields hold {lines.continuation:,} line ends; the longest record is lines {first + 1:,} to "
                 f"{first + n_lines:,} (use --no-quotes if quotes belong to the text)"
@@ -172,7 +251,7 @@ class TextSource:
 
     def _check_lines(self, rows: int) -> None:
         declared = self.layout.declared
-        found = rows + self.info.lines.malformed
+        found = rows
         if declared is None or declared.n_lines is None or declared.n_lines == found:
             return
         if not declared.binding:
@@ -264,6 +343,8 @@ def _describe(layout: TextLayout, options: ReadOptions) -> dict[str, object]:
         "columns": layout.n_columns,
         "labels": list(layout.labels),
     }
+    if layout.plan.layout != "edges":
+        described["layout"] = layout.plan.layout
     if layout.names:
         described["names"] = list(layout.names)
     if layout.mirror != "none":

@@ -12,18 +12,18 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as arrow_csv
+from numpy.typing import NDArray
 
 from papilio.storage.column_choice import show_column
 from papilio.storage.formats import (
     BLANKS,
-    NOT_A_NUMBER,
     LineCounts,
     ReadOptions,
     TextLayout,
@@ -31,6 +31,7 @@ from papilio.storage.formats import (
     has_leading_zero,
     time_type,
 )
+from papilio.storage.layout import MISSING, is_missing_word
 from papilio.storage.quotes import BROKEN_QUOTES, Block, count_ends, count_inner, iter_records
 
 ANY_DIGITS = r"-?[0-9]+"
@@ -109,12 +110,44 @@ class ParsedBlock:
     batch: pa.RecordBatch | None = None
     problem: Problem | None = None  # the first malformed line
     marked: int = 0  # records that begin like comments
-    not_numbers: int = 0  # labels such as NaN
     longest: tuple[int, int] = (0, 0)  # first line and number of lines of the record with most lines
+    missing: int = 0  # missing values
+    first_missing: int = 0  # line of the first of them
+    is_unsure: bool = False  # whether a word of the line of names is a label, too
+    row_names: list[Any] = field(default_factory=list)  # of a matrix, or of groups
+
+    def add_missing(self, line: int) -> None:
+        """Count a missing value in a line, by its 0-based number in the block."""
+        if not self.missing:
+            self.first_missing = line
+        self.missing += 1
 
 
-class _Malformed(Exception):
+class Malformed(Exception):
     """The reason why a record is not an edge."""
+
+
+class _LeftOut(Exception):
+    """A record that is left out, and its kind in the counts of lines."""
+
+    def __init__(self, kind: Literal["missing", "zeros", "filtered"]) -> None:
+        super().__init__(kind)
+        self.kind = kind
+
+
+_MISSING_WORDS = pa.array(sorted(MISSING))
+
+
+def records_of(layout: TextLayout, text: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield every record of a block, without its line end, with the 0-based number of its first line."""
+    if not (layout.quotes and b'"' in text):
+        yield from enumerate(text.removesuffix(b"\n").split(b"\n"))
+        return
+    line = 0
+    for start, stop, _ in iter_records(text, layout.delimiter, final=True):
+        record = text[start:stop]
+        yield line, record
+        line += record.count(b"\n") + 1
 
 
 class LineParser:
@@ -124,7 +157,7 @@ class LineParser:
         self._layout = layout
         self._sign = options.sign
         self._skip = options.skip_malformed
-        self._any_text = options.labels == "text"
+        self._missing = options.missing
         self._schema = schema
         columns = layout.columns
         self._u, self._v = f"c{columns.u}", f"c{columns.v}"
@@ -136,6 +169,15 @@ class LineParser:
             types.setdefault(f"c{self._time}", schema.field("time").type)
         if layout.tag or layout.comments:
             types.setdefault("c0", pa.string())
+        for at, _ in layout.conditions:
+            types.setdefault(f"c{at}", pa.string())
+        # The values of a matrix, whose zeros are no edges.
+        self._values = [f"c{at}" for at in range(2, layout.n_columns)] if layout.format == "mtx" else []
+        for value in self._values:
+            types.setdefault(value, pa.float64())
+        names = [layout.names[at] for at in (columns.u, columns.v)] if layout.names else []
+        self._header = [name.encode() for name in layout.names]
+        self._names = names if "text" in layout.labels else []
         delimiter = {b"": b" ", b"::": _STAND_IN}.get(layout.delimiter, layout.delimiter).decode()
         self._delimiter = delimiter
         self._read = arrow_csv.ReadOptions(
@@ -190,7 +232,7 @@ class LineParser:
             columns[name] = numbers
         u, v = (trimmed(columns[name]) for name in (self._u, self._v))
         marked = self._marked(columns.get("c0"))
-        if marked is None or not self._labels_fit(u, v, quoted):
+        if marked is None or not self._labels_fit(u, v, quoted) or self._has_words(u, v):
             return None
         arrays = [u, v]
         if self._sign is not None:
@@ -204,17 +246,61 @@ class LineParser:
                 return None
             arrays.append(time)
         batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        n_zeros = n_filtered = 0
+        if self._values or self._layout.conditions:
+            masks = self._masks(columns)
+            if masks is None:
+                return None
+            nonzero, wanted = masks
+            n_zeros = int(np.count_nonzero(~nonzero))
+            n_filtered = int(np.count_nonzero(nonzero & ~wanted))
+            if n_zeros or n_filtered:
+                batch = batch.filter(pa.array(nonzero & wanted))
         if not block.text.endswith(b"\n") and not self._layout.delimiter:
             n_lines = _count_lines(block.text)  # only blanks, without a line end, are a line too
-        n_rows, n_broken = batch.num_rows, len(block.broken)
+        n_rows, n_broken = table.num_rows, len(block.broken)
         lines = LineCounts(
-            n_lines, n_rows, continuation, n_lines - n_rows - continuation - n_broken, malformed=n_broken
+            n_lines,
+            batch.num_rows,
+            continuation,
+            n_lines - n_rows - continuation - n_broken,
+            malformed=n_broken,
+            zeros=n_zeros,
+            filtered=n_filtered,
         )
-        return ParsedBlock(lines, self._mirrored(batch), None, marked, self._count_nan(u, v), longest)
+        return ParsedBlock(lines, self._mirrored(batch), None, marked, longest)
 
-    def _count_nan(self, *labels: pa.Array) -> int:
-        texts = [each for each in labels if each.type == pa.string() and not self._any_text]
-        return sum(pc.sum(pc.is_in(each, pa.array(NOT_A_NUMBER))).as_py() or 0 for each in texts)
+    def _has_words(self, u: pa.Array, v: pa.Array) -> bool:
+        """Return whether a label may be missing, or from a second line of names: such a block is read slowly."""
+        for labels, name in zip((u, v), self._names or ("", ""), strict=True):
+            if labels.type != pa.string():
+                continue
+            if self._missing != "label" and pc.any(pc.is_in(labels, _MISSING_WORDS)).as_py():
+                return True
+            if name and pc.any(pc.equal(labels, name)).as_py():
+                return True
+        return False
+
+    def _masks(self, columns: dict[str, Any]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]] | None:
+        """Return which lines are no zeros of a matrix, and which meet the conditions; None if that is not clear."""
+        n_rows = len(columns[self._u])
+        nonzero, wanted = np.ones(n_rows, bool), np.ones(n_rows, bool)
+        if self._values:
+            nonzero[:] = False
+            for name in self._values:
+                try:
+                    numbers = trimmed(columns[name]).cast(pa.float64()).to_numpy(zero_copy_only=False)
+                except pa.ArrowInvalid:
+                    return None
+                if np.isnan(numbers).any():
+                    return None
+                nonzero |= numbers != 0
+        for at, condition in self._layout.conditions:
+            found = condition.mask(columns[f"c{at}"])
+            if found is None:
+                return None
+            wanted &= found
+        return nonzero, wanted
 
     def _marked(self, lead: pa.Array | None) -> int | None:
         """Return the number of first fields that begin like comments; None if one is a comment, or lacks the tag."""
@@ -282,7 +368,7 @@ class LineParser:
         parsed = ParsedBlock(LineCounts())
         counts = parsed.lines
         rows: list[tuple[Any, ...]] = []
-        for line, record in self._records(block.text):
+        for line, record in records_of(self._layout, block.text):
             n_lines = record.count(b"\n") + 1
             counts.physical += n_lines
             counts.continuation += n_lines - 1
@@ -293,10 +379,21 @@ class LineParser:
                 continue
             try:
                 if line in broken:
-                    raise _Malformed(BROKEN_QUOTES)
+                    raise Malformed(BROKEN_QUOTES)
                 fields = fields_of(self._layout, record)
+                if fields == self._header:
+                    counts.header += 1
+                    continue
                 row = self._edge(fields)
-            except _Malformed as malformed:
+                parsed.is_unsure |= bool(self._names) and (
+                    row[0] == self._names[0] or row[1] == self._names[1]
+                )
+            except _LeftOut as reason:
+                setattr(counts, reason.kind, getattr(counts, reason.kind) + 1)
+                if reason.kind == "missing":
+                    parsed.add_missing(line)
+                continue
+            except Malformed as malformed:
                 counts.malformed += 1
                 if parsed.problem is None:
                     parsed.problem = Problem(line, broken.get(line, record), str(malformed))
@@ -309,50 +406,57 @@ class LineParser:
         columns = list(zip(*rows, strict=True)) or [()] * len(self._schema)
         arrays = [pa.array(column, kind.type) for column, kind in zip(columns, self._schema, strict=True)]
         batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
-        parsed.not_numbers = self._count_nan(batch.column("u"), batch.column("v"))
         parsed.batch = self._mirrored(batch)
         return parsed
-
-    def _records(self, text: bytes) -> Iterator[tuple[int, bytes]]:
-        """Yield every record, without its line end, with the 0-based number of its first line."""
-        if not (self._layout.quotes and b'"' in text):
-            yield from enumerate(text.removesuffix(b"\n").split(b"\n"))
-            return
-        line = 0
-        for start, stop, _ in iter_records(text, self._layout.delimiter, final=True):
-            record = text[start:stop]
-            yield line, record
-            line += record.count(b"\n") + 1
 
     def _edge(self, fields: list[bytes]) -> tuple[Any, ...]:
         layout = self._layout
         if layout.comments and fields[0].startswith(layout.comments):
             alone = fields[0] in layout.comments
             if alone or (layout.labels[0] == "integer" and layout.columns.u == 0):
-                raise _Malformed(_COMMENT)
+                raise Malformed(_COMMENT)
         if len(fields) != layout.n_columns:
             blanks = not layout.delimiter and "text" in layout.labels and len(fields) > layout.n_columns
             hint = "; if names hold blanks, separate the fields by tabs or commas" if blanks else ""
-            raise _Malformed(f"{len(fields)} fields; expected {layout.n_columns}{hint}")
+            raise Malformed(f"{len(fields)} fields; expected {layout.n_columns}{hint}")
         if layout.tag and fields[0] != layout.tag:
             shown = fields[0].decode(errors="replace")
-            raise _Malformed(f"the line begins with {shown!r}; expected {layout.tag.decode()!r}")
+            raise Malformed(f"the line begins with {shown!r}; expected {layout.tag.decode()!r}")
         columns = layout.columns
+        self._require_wanted(fields)
         row = [self._label(fields[at], at == columns.v) for at in (columns.u, columns.v)]
         if self._sign is not None and columns.sign is not None:
             text = fields[columns.sign].decode("utf-8", errors="replace")
             problem = self._sign.problem(text)
             if problem:
-                raise _Malformed(f"{show_column(layout.names, columns.sign)} {problem}")
+                raise Malformed(f"{show_column(layout.names, columns.sign)} {problem}")
             row.append(self._sign.sign_of(text))
         if self._time is not None:
             row.append(self._time_of(fields[self._time]))
         return tuple(row)
 
+    def _require_wanted(self, fields: list[bytes]) -> None:
+        """Raise _LeftOut for a line without an end, a zero of a matrix, or a line that does not meet the conditions."""
+        layout = self._layout
+        ends = [fields[at].decode(errors="replace") for at in (layout.columns.u, layout.columns.v)]
+        if self._missing != "label" and any(is_missing_word(text) and text for text in ends):
+            raise _LeftOut("missing")
+        if self._missing == "drop" and not all(ends):
+            raise _LeftOut("missing")
+        if self._values and all(_is_zero(fields[int(name[1:])]) for name in self._values):
+            raise _LeftOut("zeros")
+        for at, condition in layout.conditions:
+            holds = condition.holds(fields[at].decode(errors="replace"))
+            if holds is None:
+                shown = f"{show_column(layout.names, at)} is {fields[at].decode(errors='replace')!r}"
+                raise Malformed(f"{shown}, not a number (where={condition.text!r})")
+            if not holds:
+                raise _LeftOut("filtered")
+
     def _time_of(self, text: bytes) -> Any:
         kind, shown = self._layout.time, text.decode(errors="replace")
         if kind == "text":
-            return _decoded(text, "the time is not UTF-8")
+            return decoded(text, "the time is not UTF-8")
         if (
             kind == "integer"
             and re.fullmatch(ANY_DIGITS.encode(), text)
@@ -361,29 +465,40 @@ class LineParser:
             return number
         if kind == "number" and time_type(text) != "text" and math.isfinite(float(text)):
             return float(text)
-        raise _Malformed(f"the time {shown!r} is not a number")
+        raise Malformed(f"the time {shown!r} is not a number")
 
     def _label(self, text: bytes, is_v: bool) -> Any:
         layout = self._layout
         if layout.labels[is_v] == "text":
             if not text:
-                raise _Malformed("a label is empty")
+                raise Malformed("a label is empty")
             if b"\n" in text:
-                raise _Malformed("a label contains a line end")
-            return _decoded(text, "a label is not UTF-8")
+                raise Malformed("a label contains a line end")
+            return decoded(text, "a label is not UTF-8")
         shown = text.decode("utf-8", errors="replace")
         if self._range is None and has_leading_zero(text):
-            raise _Malformed(f"{shown!r} begins with 0, like a code (set labels to text)")
+            raise Malformed(f"{shown!r} begins with 0, like a code (set labels to text)")
         if not re.fullmatch(self._patterns[self._v if is_v else self._u].encode(), text):
-            raise _Malformed(f"{shown!r} is not a 64-bit integer (if labels are words, set labels to text)")
+            raise Malformed(f"{shown!r} is not a 64-bit integer (if labels are words, set labels to text)")
         number = _int64(text.partition(b".")[0])
         if number is None:
-            raise _Malformed(f"{shown!r} is not a 64-bit integer (if labels are codes, set labels to text)")
+            raise Malformed(f"{shown!r} is not a 64-bit integer (if labels are codes, set labels to text)")
         if self._range is not None:
             size = self._range.n_v if is_v else self._range.n_u
             if not 1 <= number <= size:
-                raise _Malformed(f"{number} is outside the matrix; expected 1 to {size}")
+                raise Malformed(f"{number} is outside the matrix; expected 1 to {size}")
         return number
+
+
+def _is_zero(text: bytes) -> bool:
+    """Return whether an entry of a matrix is 0; raise Malformed if it is missing."""
+    try:
+        number = float(text)
+    except ValueError:
+        raise Malformed(f"the entry {text.decode(errors='replace')!r} is not a number") from None
+    if math.isnan(number):
+        raise Malformed("the entry is missing (NaN)")
+    return number == 0
 
 
 def _convert_options(types: dict[str, pa.DataType]) -> arrow_csv.ConvertOptions:
@@ -404,8 +519,9 @@ def _count_lines(text: bytes) -> int:
     return count_ends(text) + (text[-1:] not in (b"", b"\n"))
 
 
-def _decoded(text: bytes, problem: str) -> str:
+def decoded(text: bytes, problem: str) -> str:
+    """Return text of UTF-8; raise Malformed with the problem if it is none."""
     try:
         return text.decode("utf-8")
     except UnicodeDecodeError:
-        raise _Malformed(f"{problem} (set the encoding, such as latin-1)") from None
+        raise Malformed(f"{problem} (set the encoding, such as latin-1)") from None

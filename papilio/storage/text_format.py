@@ -6,22 +6,33 @@ Input that is not an edge list is rejected with advice.
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from papilio.errors import InputError
-from papilio.storage.column_choice import USUAL, Columns, are_names, pick_ends, show_column
+from papilio.storage.column_choice import (
+    USUAL,
+    Columns,
+    are_named_ends,
+    are_names,
+    choose_columns,
+    pick_ends,
+    show_column,
+)
 from papilio.storage.formats import (
     BLANKS,
-    NOT_A_NUMBER,
     Declared,
     FormatName,
     Head,
     LabelType,
     ReadOptions,
     TextLayout,
+    cell_of,
     check_declared,
     fields_of,
     first_data,
@@ -34,6 +45,7 @@ from papilio.storage.formats import (
     whole_part,
     with_columns,
 )
+from papilio.storage.layout import HEADER_NOTE, Evidence, Layout, Plan, decide
 from papilio.storage.r_tables import is_quoted_table, is_tabbed_table, names_with_rows
 
 _STARTS: tuple[tuple[re.Pattern[bytes], str], ...] = (
@@ -45,7 +57,9 @@ _DECIMAL_COMMA = re.compile(rb"[+-]?\d+,\d+")
 _COMMA_OF_TEXT = re.compile(rb"(?<!\d),|,(?!\d)")
 _SAMPLE_LINES = 2000
 """Number of neighbour lists examined."""
-_BITS = {b"0", b"1"}
+_SAMPLE_CELLS = 1 << 18
+"""Number of cells that show the layout."""
+_LEAST_ROWS = 20
 
 
 def refuse_documents(name: str, first: bytes) -> None:
@@ -73,25 +87,6 @@ def _is_json(line: bytes) -> bool:
         return isinstance(json.loads(line.removesuffix(b",")), dict | list)
     except ValueError:
         return line.startswith((b'{"', b'[{"', b"[["))
-
-
-def refuse_matrix(name: str, names: Sequence[str], usual_names: bool, rows: Sequence[list[bytes]]) -> None:
-    """Raise InputError for a table of zeros and ones, whose rows and columns are vertices.
-
-    ``usual_names``: whether the column names are usual names of endpoints; ``rows`` are the fields of lines.
-    """
-    width = len(rows[0]) if rows else 0
-    if len(rows) < 2 or width < 3 or usual_names or any(len(row) != width for row in rows):
-        return
-    labelled = not all(row[0] in _BITS for row in rows)
-    if not all(_BITS.issuperset(row[1:]) for row in rows):
-        return
-    if width == 3 and ((labelled and not names) or (not labelled and len(rows) <= 4)):
-        return
-    raise InputError(
-        f"{name} looks like a matrix of zeros and ones, {width} columns wide; convert reads one edge a line: write "
-        f"the pairs of row and column with a 1 (in pandas, table.stack()), or name two columns by u and v"
-    )
 
 
 def refuse_neighbour_lists(name: str, header: list[bytes], lines: Sequence[bytes], complete: bool) -> None:
@@ -125,9 +120,9 @@ MARKS = (b",", b";", b"|")
 
 
 def read_table(head: Head, chosen: FormatName, options: ReadOptions) -> TextLayout:
-    """Return the layout of a table of one edge per line.
+    """Return the layout of a table: of one edge per line, or of a matrix or groups.
 
-    Raises InputError if the file has no data, or cannot be an edge list.
+    Raises InputError if the file has no data, or its layout is not clear.
     """
     comments = (b"#", b"%") if chosen in ("edges", "snap") else (b"#",)
     data = [line for _, line in head.data_lines(comments)]
@@ -141,22 +136,179 @@ def read_table(head: Head, chosen: FormatName, options: ReadOptions) -> TextLayo
     if not first:
         raise InputError(f"{head.name} has no line of data; it needs an edge, or a header with sizes")
     is_first = options.like is None
-    if is_first and options.format is None and options.header is None:
+    if is_first and options.format is None and options.header is None and options.layout is None:
         refuse_neighbour_lists(
             head.name, fields_of(layout, data[0]), head.lines_from(layout.skip_lines + 1), head.complete
         )
+    before = layout
     layout, first = _skip_header(head, layout, data, first, options)
+    if chosen in ("csv", "tsv"):
+        before, layout = replace(before, comments=()), replace(layout, comments=())
     rows = [fields_of(layout, line) for _, line in head.data_lines((), layout.skip_lines)]
-    asked = options.columns
-    if is_first and options.format is None and asked.u is None and asked.v is None:
-        refuse_matrix(head.name, layout.names, are_names(layout.names), rows)
-    layout = with_columns(head.name, layout, first, options)
+    if is_first:
+        seen = _seen(head, layout, _evident(head, layout, rows), options)
+        plan = decide(seen, _asked_layout(options), bipartite=options.bipartite)
+        if plan.layout != "edges":
+            _refuse_numbers_as_names(head, layout, seen, plan, options)
+            before = layout if layout.held is None else before
+            return _grid(head, before, replace(seen, rows=seen.rows[:1]), plan, options)
+        layout = replace(layout, plan=plan, notes=layout.notes + plan.notes)
+        if plan.ends is not None:
+            options = replace(
+                options, columns=replace(options.columns, u=plan.ends[0] + 1, v=plan.ends[1] + 1)
+            )
+    try:
+        layout = with_columns(head.name, layout, first, options)
+    except InputError as error:
+        if layout.guessed and len(first) > 2:
+            raise InputError(
+                f"{error}; line {layout.skip_lines} was read as names: --no-header (header=False) if it is an edge"
+            ) from None
+        raise
     layout = _with_labels(head, layout, first, options) if is_first else layout
+    asked = options.columns
     if is_first and not layout.delimiter and asked.u is None and asked.v is None:
         _refuse_blanks(head, layout, first, options)
-    if chosen in ("csv", "tsv"):
-        layout = replace(layout, comments=())
     return replace(layout, notes=layout.notes + _notes(layout, rows, options))
+
+
+def _evident(head: Head, layout: TextLayout, rows: list[list[bytes]]) -> list[list[bytes]]:
+    """Return the lines that show the layout: without a first line that may be sizes, with one that cannot be."""
+    held = layout.held
+    if held is None:
+        return rows
+    rest = rows if held.skipped else rows[1:]
+    ids = [int(part) for row in rest if len(row) > 1 for part in row[:2] if is_integer(part)]
+    sizes = held.numbers
+    fits = len(sizes) == 1 or len(rest) in sizes
+    if len(sizes) == 3 and held.is_edge:
+        fits = False
+    elif len(sizes) == 2 and held.is_edge:
+        fits = (
+            sizes[1] == len(rest) and bool(ids) and min(ids) >= 0 and sizes[0] >= max(ids) + (min(ids) == 0)
+        )
+    if fits or not head.complete:
+        return rest
+    return [fields_of(layout, held.text), *rest]
+
+
+def _refuse_numbers_as_names(
+    head: Head, layout: TextLayout, seen: Evidence, plan: Plan, options: ReadOptions
+) -> None:
+    """Raise InputError if the first row of a matrix without names may be names that are numbers, such as years."""
+    if (
+        layout.names
+        or options.header is not None
+        or plan.key is None
+        or not plan.values
+        or len(seen.rows) < 2
+    ):
+        return
+    if len(seen.rows[0]) != seen.width:
+        return
+    first = [seen.rows[0][at] for at in plan.values]
+    numbers = [each for each in first if isinstance(each, int)]
+    steps = {b - a for a, b in itertools.pairwise(numbers)}
+    if len(numbers) == len(first) > 1 and len(steps) == 1 and min(steps) > 0:
+        shown = ", ".join(map(str, seen.rows[0][:6]))
+        raise InputError(
+            f"{head.name}, line {layout.skip_lines + 1}: {shown}: names of columns, or a row of the matrix; --header "
+            "(header=True) if it contains names, else --no-header"
+        )
+
+
+def _asked_layout(options: ReadOptions) -> Layout | None:
+    return "edges" if options.layout is None and options.format == "edges" else options.layout
+
+
+def _seen(head: Head, layout: TextLayout, rows: list[list[bytes]], options: ReadOptions) -> Evidence:
+    """Return what the first lines show of the layout."""
+    asked = options.columns
+    width = max(map(len, rows), default=1)
+    chosen = {asked.sign, asked.time} - {None} or (isinstance(asked.u, str) and isinstance(asked.v, str))
+    sample = rows[: max(_LEAST_ROWS, _SAMPLE_CELLS // width)]
+    cells = [[cell_of(part) for part in row] for row in sample]
+    ends, weight = None, None
+    count = len(layout.names) or Counter(map(len, cells)).most_common(1)[0][0]
+    with suppress(InputError):
+        found = choose_columns(head.name, layout.names, count, replace(asked, signed=False))
+        ends = (found.u, found.v) if max(found.u, found.v) < count else None
+        weight = found.sign
+    return Evidence(
+        head.name,
+        cells,
+        layout.names,
+        complete=head.complete and len(sample) == len(rows) < head.sample_lines,
+        ends=ends,
+        are_named_ends=bool(chosen) or are_named_ends(layout.names, ends),
+        are_asked_ends=asked.u is not None and asked.v is not None,
+        weight=weight,
+        has_blanks=not layout.delimiter,
+        signed=options.sign is not None,
+        filtered=bool(options.where),
+    )
+
+
+def _grid(head: Head, layout: TextLayout, seen: Evidence, plan: Plan, options: ReadOptions) -> TextLayout:
+    """Return the layout of a file that is no list of edges."""
+    labels: list[LabelType] = ["integer", "integer"]
+    rows = [fields_of(layout, line) for _, line in head.data_lines((), layout.skip_lines)]
+    usual = modal_row(rows)
+    start = 0 if plan.key is None else plan.key + 1 + plan.skipped
+
+    def is_text(fields: Iterable[bytes]) -> bool:
+        return not all(
+            is_integer(part) and not has_leading_zero(part) for part in fields if cell_of(part) is not None
+        )
+
+    if plan.key is not None and is_text(row[plan.key] for row in rows if len(row) > plan.key):
+        labels[0] = "text"
+    if plan.values:
+        names = [layout.names[at].encode() for at in plan.values] if layout.names else []
+        labels[1] = "text" if names and is_text(names) else "integer"
+        if names and labels[1] == "integer" and list(map(int, names)) != list(range(1, len(names) + 1)):
+            labels[1] = "text"
+        if len(set(names)) < len(names):
+            raise InputError(f"{head.name}: several columns of the matrix have one name; make them distinct")
+    elif is_text(part for row in rows for part in row[start:] if part):
+        labels[1] = "text"
+    if plan.layout == "adjacency":
+        kind: LabelType = (
+            "text" if "text" in (labels[1], labels[0] if not plan.values else "integer") else "integer"
+        )
+        labels = [kind, kind]
+    if not options.bipartite and plan.layout != "adjacency":
+        raise InputError(
+            f"{head.name} is read as {plan.layout}, two layers, but a unipartite graph has one; a square matrix and "
+            "lists of neighbours are layout='adjacency' (--layout adjacency)"
+        )
+    if options.sign is not None and not plan.values:
+        raise InputError(
+            f"{head.name} is read as {plan.layout}, whose lines hold no values, so there are no signs; leave out sign, "
+            "positive_from and sign_values, or use layout='edges' (--layout edges)"
+        )
+    _refuse_options(head.name, plan.layout, options)
+    n_columns = len(layout.names) or len(usual)
+    return replace(
+        layout,
+        n_columns=n_columns,
+        labels=(labels[0], labels[1]),
+        plan=plan,
+        held=None,
+        notes=layout.notes + plan.notes,
+    )
+
+
+def _refuse_options(name: str, layout: str, options: ReadOptions) -> None:
+    """Raise InputError for options that choose columns of an edge list."""
+    columns = options.columns
+    given = [each for each in ("u", "v", "time") if getattr(columns, each) is not None]
+    given += ["where"] if options.where else []
+    if given:
+        raise InputError(
+            f"{name} is read as {layout}, so {', '.join(given)} cannot be used; they are for layout='edges' "
+            "(--layout edges)"
+        )
 
 
 def _mark(head: Head, comments: tuple[bytes, ...], quotes: bool) -> bytes:
@@ -198,8 +350,11 @@ def _skip_header(
         has_names = sorted(names) == sorted(like.names) or _is_header(line, second)
         if not has_names and len(first) == len(like.names):
             return replace(layout, names=like.names), first
+    guessed = False
     if has_names is None:
-        has_names = _is_header(line, second)
+        has_names = _is_header(line, second) or _is_numbered(line, second)
+        if not has_names and layout.format in ("csv", "tsv"):
+            guessed = has_names = _is_apart(line, [fields_of(layout, other) for other in data[1:]])
     if has_names and not numbers and like is not None and not like.names:
         raise InputError(
             f"{head.name} has a line of names, but the first file has none; convert them one by one"
@@ -222,7 +377,13 @@ def _skip_header(
             after, notes=(*after.notes, f"line {layout.skip_lines + 1} is a header: {shown}")
         ), second
     if len(line) == len(second):
-        return replace(after, names=tuple(part.decode(errors="replace") for part in line)), second
+        names = tuple(part.decode(errors="replace") for part in line)
+        notes = (
+            (f"{HEADER_NOTE}line {layout.skip_lines + 1} ({shown}); --no-header if it is an edge",)
+            if guessed
+            else ()
+        )
+        return replace(after, names=names, guessed=guessed, notes=(*after.notes, *notes)), second
     if not (isinstance(options.columns.u, int) and isinstance(options.columns.v, int)):
         raise InputError(
             f"{head.name}, line {layout.skip_lines + 1}: {len(line)} names ({shown}) for {len(second)} columns; set "
@@ -251,8 +412,10 @@ def _named_by_comment(head: Head, layout: TextLayout, first: list[bytes]) -> tup
         return ()
     fields = fields_of(layout, before[-1].lstrip(b"#% "))
     names = tuple(part.decode(errors="replace") for part in fields)
-    clear = len(names) == len(first) and are_names(names) and pick_ends(names) is not None
-    return names if clear else ()
+    if len(names) != len(first):
+        return ()
+    is_table = layout.format == "tsv" and len(names) > 2
+    return names if is_table or (are_names(names) and pick_ends(names) is not None) else ()
 
 
 def _is_header(first: list[bytes], second: list[bytes]) -> bool:
@@ -273,6 +436,23 @@ def _is_numeric(part: bytes) -> bool:
     return time_type(part) != "text" or _DECIMAL_COMMA.fullmatch(part) is not None
 
 
+def _is_numbered(first: list[bytes], second: list[bytes]) -> bool:
+    """Return whether the first line numbers the columns after a first one without a name, as pandas writes them."""
+    if len(first) < 3 or len(first) != len(second) or first[0] or not all(map(is_integer, first[1:])):
+        return False
+    return all(int(a) < int(b) for a, b in itertools.pairwise(first[1:])) and bool(second[0])
+
+
+def _is_apart(first: list[bytes], rows: list[list[bytes]]) -> bool:
+    """Return whether a first line of words is apart from all others: no word of it occurs again in its column."""
+    if not rows or sum(map(bool, first)) < 2 or any(part and time_type(part) != "text" for part in first):
+        return False
+    if Counter(map(len, rows)).most_common(1)[0][0] != len(first):
+        return False
+    again = {(at, part) for row in rows if row != first for at, part in enumerate(row)}
+    return not any(part and (at, part) in again for at, part in enumerate(first))
+
+
 def _with_labels(head: Head, layout: TextLayout, first: list[bytes], options: ReadOptions) -> TextLayout:
     ends = (layout.columns.u, layout.columns.v)
     decimal = tuple(whole_part(first[at]) is not None for at in ends)
@@ -291,11 +471,11 @@ def _label_type(head: Head, layout: TextLayout, first: list[bytes], at: int) -> 
     part = first[at]
     if (is_integer(part) or whole_part(part) is not None) and not has_leading_zero(part):
         return "integer"
-    if part.decode(errors="replace") in NOT_A_NUMBER:
+    if cell_of(part) is None:
         rows = [fields_of(layout, line) for _, line in head.data_lines((), layout.skip_lines)]
-        others = [row[at] for row in rows if len(row) == len(first) and row[at] != part]
-        if others and not any(map(is_number, others)):
-            return "text"
+        others = [row[at] for row in rows if len(row) == len(first) and cell_of(row[at]) is not None]
+        if others:
+            return _label_type(head, layout, others[0:1] * len(first), at)
     if is_number(part) and not part.lstrip(b"+-").isdigit():
         raise InputError(
             f"{head.name}, line {_line_of(head, layout, first)}: {part.decode()!r} in "
@@ -417,8 +597,21 @@ def _sniff(head: Head, first: bytes, options: ReadOptions) -> FormatName:
     if any(mark in data[0] for mark in MARKS):
         return "tsv" if tabs and not _is_marked(data) else "csv"
     if first.startswith(b"#"):
-        return "snap"
-    return "tsv" if tabs else "edges"
+        return "tsv" if tabs and _is_named_table(head, data) else "snap"
+    return "tsv" if tabs or _is_tabbed(data) else "edges"
+
+
+def _is_named_table(head: Head, data: list[bytes]) -> bool:
+    """Return whether the last comment before the data names more than two columns, separated by tabs."""
+    at = next((at for at, line in enumerate(head.lines) if line == data[0]), 0)
+    n_tabs = data[0].count(b"\t")
+    return at > 0 and n_tabs > 1 and head.lines[at - 1].count(b"\t") == n_tabs
+
+
+def _is_tabbed(data: list[bytes]) -> bool:
+    """Return whether lines of different lengths are separated by tabs: groups."""
+    counts = [line.count(b"\t") for line in data]
+    return len(data) > 1 and min(counts) > 0 and max(counts) > 2 and len(set(counts)) > 1
 
 
 def _is_regular(data: list[bytes], mark: bytes) -> bool:

@@ -132,9 +132,10 @@ def test_arrays_tables_and_matrices(rows: list[tuple[int, int]]) -> None:
     by_row, of_u, of_v = expected(rows)
     array = np.array(rows, dtype=np.int64).reshape(-1, 2)
     ask: dict[str, Any] = {"per": "edge", "engine": "cpu"}
-    assert papilio.count(array, papilio.Butterfly(), **ask).vectors.aligned("edge").tolist() == by_row
+    counted = papilio.count(array, papilio.Butterfly(), **ask, layout="edges")
+    assert counted.vectors.aligned("edge").tolist() == by_row
     table = pa.table({"a": [f"x{9 - u}" for u, _ in rows], "b": [v for _, v in rows]})
-    found = papilio.count(table, papilio.Butterfly(), **ask).vectors.aligned("edge")
+    found = papilio.count(table, papilio.Butterfly(), **ask, layout="edges").vectors.aligned("edge")
     assert found.type == pa.uint64() or not rows
     assert table.append_column("support", found)["support"].to_pylist() == by_row
     matrix = sparse.coo_array((np.ones(len(rows)), (array[:, 0], array[:, 1])), shape=(6, 5))
@@ -210,7 +211,7 @@ def test_values_by_id_are_not_given_for_other_orders_and_names(frame: pd.DataFra
     def count(graph: Any, per: Any) -> Any:
         return papilio.count(graph, papilio.Butterfly(), per=per, engine="cpu").vectors
 
-    numbers = np.array([[0, 1], [0, 0], [1, 0], [1, 1]])
+    numbers = np.array([[1, 2], [1, 1], [2, 1], [2, 2]])
     women = nx.complete_bipartite_graph(2, 2)
     others: list[Any] = [
         frame,
@@ -229,7 +230,7 @@ def test_values_by_id_are_not_given_for_other_orders_and_names(frame: pd.DataFra
     for labelled in (frame, women, from_numpy(np.array([["a", "x"]]))):
         with pytest.raises(InputError, match=r"layer U have labels.*aligned\('u'\)"):
             count(labelled, "vertex")["u"]
-    assert count(numbers, "vertex")["u"].tolist() == [1, 1]
+    assert count(numbers, "vertex")["u"].tolist() == [0, 1, 1]
     for refused in (
         lambda: papilio.decompose(frame, "wing", engine="cpu").numbers,
         lambda: papilio.local_clustering(frame, per="edge", engine="cpu").values["edge"],

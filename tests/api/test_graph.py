@@ -231,7 +231,7 @@ REFUSED: list[tuple[Any, dict[str, Any], type[PapilioError], str]] = [
         EDGES,
         {"u": "who"},
         InputError,
-        "u cannot be used with a list, which takes kind, positive_from",
+        "u cannot be used with a list, which takes kind, sign, positive_from",
     ),
     (
         np.array([[0, 1]]),

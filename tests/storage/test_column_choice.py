@@ -266,9 +266,9 @@ def test_usual_names_above_words_are_no_edge(tmp_path: Path, names: str, separat
 def test_unknown_names_above_words_are_said(tmp_path: Path) -> None:
     path = write_input(tmp_path, "Kunde,Ware\nann,bread\nbob,milk\n")
     store = convert(path, tmp_path / "g")
-    assert store.n_edges == 3
+    assert store.n_edges == 2
     assert (
-        "line 1 read as an edge: Kunde Ware; use --header if it contains names"
+        "line of names: line 1 (Kunde, Ware); --no-header if it is an edge"
         in store.manifest.provenance["notes"]
     )
     again = convert(path, tmp_path / "h", header=True)
@@ -279,7 +279,7 @@ def test_unknown_names_above_words_are_said(tmp_path: Path) -> None:
 
 def test_an_index_without_a_name_is_said(tmp_path: Path) -> None:
     store = convert(
-        write_input(tmp_path, "".join(f"{i},{i % 3},{i % 2}\n" for i in range(9))), tmp_path / "g"
+        write_input(tmp_path, "".join(f"{i},{i % 3 + 1},{i % 2 + 1}\n" for i in range(9))), tmp_path / "g"
     )
     assert "column 1 counts the lines; if it is an index: --u 2 --v 3" in store.manifest.provenance["notes"]
 

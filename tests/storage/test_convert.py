@@ -41,7 +41,7 @@ def labels(store: Any, layer: str) -> list[Any] | None:
 
 
 def test_integer_labels_from_zero_without_gaps_are_the_ids(tmp_path: Path) -> None:
-    store = convert(write_input(tmp_path, "2 0\n0 1\n1 1\n"), tmp_path / "g")
+    store = convert(write_input(tmp_path, "0 1\n1 1\n2 0\n"), tmp_path / "g")
     assert (store.n_u, store.n_v) == (3, 2)
     assert labels(store, "u") is None
     assert labels(store, "v") is None
@@ -227,7 +227,7 @@ def test_malformed_line_is_named(tmp_path: Path, name: str) -> None:
     text, options, line, message = MALFORMED[name]
     path = write_input(tmp_path, text)
     with pytest.raises(MalformedLineError) as caught:
-        convert(path, tmp_path / "g", **options)
+        convert(path, tmp_path / "g", layout="edges", **options)
     assert f"{path}, line {line}: " in str(caught.value)
     assert message in str(caught.value)
     assert [p.name for p in tmp_path.iterdir()] == ["input.txt"]
@@ -239,9 +239,9 @@ def test_malformed_line_is_skipped_and_counted(tmp_path: Path, name: str) -> Non
     lines = text.split("\n")
     without = "\n".join(lines[: line - 1] + lines[line:])
     path = write_input(tmp_path, text)
-    store = convert(path, tmp_path / "g", skip_malformed=True, **options)
+    store = convert(path, tmp_path / "g", skip_malformed=True, layout="edges", **options)
     assert store.manifest.dropped["malformed"] == 1
-    clean = convert(write_input(tmp_path, without), tmp_path / "h", **options)
+    clean = convert(write_input(tmp_path, without), tmp_path / "h", layout="edges", **options)
     assert clean.manifest.dropped["malformed"] == 0
     assert store.hash == clean.hash
     assert labelled_edges(store) == labelled_edges(clean)
@@ -272,12 +272,12 @@ def test_malformed_lines_count_towards_declared_lines(tmp_path: Path) -> None:
 
 def test_long_lines_are_shortened_or_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(MalformedLineError, match=r"x{199}\.\.\.': 1 fields"):
-        convert(write_input(tmp_path, "0 1\n1 1\n" + "x" * 5000 + "\n"), tmp_path / "g")
+        convert(write_input(tmp_path, "1 1\n2 1\n" + "x" * 5000 + "\n"), tmp_path / "g")
     monkeypatch.setattr(textlines, "BLOCK_BYTES", 1000)
     monkeypatch.setattr(textlines, "_HEAD_BYTES", 1000)
     monkeypatch.setattr(textlines, "_MAX_LINE_BYTES", 3000)
     with pytest.raises(MalformedLineError, match="line 301: longer than 3000 bytes"):
-        convert(write_input(tmp_path, "0 1\n" * 300 + "x" * 9000 + "\n"), tmp_path / "g")
+        convert(write_input(tmp_path, "1 2\n" * 300 + "x" * 9000 + "\n"), tmp_path / "g")
 
 
 # Failures and the surroundings
@@ -337,7 +337,7 @@ def test_existing_output_is_refused_before_reading(tmp_path: Path) -> None:
     old = convert(path, tmp_path / "g")
     with pytest.raises(StoreError, match="already exists"):
         convert(tmp_path / "not-even-there.txt", tmp_path / "g")
-    new = convert(write_input(tmp_path, "0 1\n1 1\n"), tmp_path / "g", overwrite=True)
+    new = convert(write_input(tmp_path, "1 1\n2 1\n"), tmp_path / "g", overwrite=True)
     assert open_store(tmp_path / "g").hash == new.hash != old.hash
 
 

@@ -136,13 +136,13 @@ def test_arrays_and_tables_convert_to_the_same_graph(
 ) -> None:
     path = tmp_path_factory.mktemp("law")
     text = "".join(f"{u}\t{v}\n" for u, v in edges)
-    hashes = {convert(write_input(path, text), path / "t", header=False).hash}
+    hashes = {convert(write_input(path, text), path / "t", header=False, layout="edges").hash}
     array = np.array(edges, np.int32)
     file = io.BytesIO()
     np.save(file, array)
-    hashes.add(convert(write_input(path, file.getvalue(), "a.npy"), path / "a").hash)
+    hashes.add(convert(write_input(path, file.getvalue(), "a.npy"), path / "a", layout="edges").hash)
     pq.write_table(pa.table({"x": array[:, 0], "y": array[:, 1]}), path / "p.parquet")
-    hashes.add(convert(path / "p.parquet", path / "p").hash)
+    hashes.add(convert(path / "p.parquet", path / "p", layout="edges").hash)
     matrix = "%%MatrixMarket matrix coordinate pattern general\n13 10 " + str(len(edges)) + "\n"
     matrix += "".join(f"{u + 1} {v + 1}\n" for u, v in edges)
     by_matrix = convert(write_input(path, matrix, "m.mtx"), path / "m")

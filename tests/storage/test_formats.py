@@ -120,7 +120,7 @@ CASES = {
     "mtx real": Case(
         "mtx",
         f"{MATRIX} real general\n2 4 3\n1 2 0.5\n2 1 -1e3\n2 3 0\n",
-        [(1, 2, 1), (2, 1, -1), (2, 3, -1)],
+        [(1, 2, 1), (2, 1, -1)],
         (2, 4),
         {"sign": 3},
     ),
@@ -161,7 +161,11 @@ CASES = {
     ),
     "tsv": Case("tsv", "0\t1\n1\t0\n1\t2\n", PLAIN, (2, 3)),
     "tsv of words": Case(
-        "tsv", "New York\tBoston\nParis\tLyon\n", [("New York", "Boston"), ("Paris", "Lyon")], (2, 2)
+        "tsv",
+        "New York\tBoston\nParis\tLyon\n",
+        [("New York", "Boston"), ("Paris", "Lyon")],
+        (2, 2),
+        {"header": False},
     ),
     "edges": Case("edges", "0 1\n1 0\n\n1  2", PLAIN, (2, 3)),
     "edges with names": Case("edges", "from to\n0 1\n1 0\n 1\t2 \n", PLAIN, (2, 3)),
@@ -257,7 +261,7 @@ def test_first_line_with_three_numbers_is_an_edge_when_it_cannot_be_sizes(tmp_pa
     for at, text in enumerate(
         ["9 9 1\n0 1 1\n2 1 1\n", "1 1 5\n0 1 1\n2 1 1\n", "3 3 1700000000\n0 1 5\n1 0 4\n"]
     ):
-        store = convert(write_input(tmp_path, text), tmp_path / str(at))
+        store = convert(write_input(tmp_path, text), tmp_path / str(at), layout="edges")
         assert store.manifest.provenance["format"] == "edges"
         assert store.manifest.provenance["edges_read"] == 3
 
@@ -366,7 +370,18 @@ REFUSED: dict[str, tuple[bytes | str, dict[str, Any], type[Exception], str]] = {
     ),
     "npy shape": (npy(np.zeros((2, 3, 2), int)), {}, InputError, r"shape \(2, 3, 2\); expected \(k, 2\)"),
     "npy vector": (npy(np.zeros(3, int)), {}, InputError, r"shape \(3,\)"),
-    "npy floats": (npy(np.zeros((3, 2))), {}, InputError, "dtype float64; expected integers"),
+    "npy floats": (
+        npy(np.zeros((3, 2))),
+        {},
+        InputError,
+        "as edges: .*; as a matrix: 3 x 2 vertices, 0 edges",
+    ),
+    "npy floats as edges": (
+        npy(np.zeros((3, 2))),
+        {"layout": "edges"},
+        InputError,
+        "dtype float64; expected integers",
+    ),
     "npy truncated": (
         npy(np.zeros((3, 2), int))[:-8],
         {},

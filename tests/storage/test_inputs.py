@@ -95,16 +95,19 @@ def test_a_first_line_of_numbers_is_an_edge_in_all_files_or_looked_at_in_each(tm
     rows = [(i % 7, i % 5) for i in range(20)]
     text = "".join(f"{u} {v}\n" for u, v in rows)
     one, two = write_input(tmp_path, text[:40], "a"), write_input(tmp_path, "7 10\n" + text[40:], "b")
-    store = convert([one, two], tmp_path / "g", kind="unipartite")
+    store = convert([one, two], tmp_path / "g", kind="unipartite", layout="edges")
     whole = convert(
-        write_input(tmp_path, text[:40] + "7 10\n" + text[40:]), tmp_path / "h", kind="unipartite"
+        write_input(tmp_path, text[:40] + "7 10\n" + text[40:]),
+        tmp_path / "h",
+        kind="unipartite",
+        layout="edges",
     )
     assert store.hash == whole.hash, "a file of ten edges that begins with 7 10"
     sized = [
         write_input(tmp_path, f"9 {len(part) // 4}\n" + part, "s" + part[0])
         for part in (text[:40], text[40:])
     ]
-    store = convert(sized, tmp_path / "i", kind="unipartite")
+    store = convert(sized, tmp_path / "i", kind="unipartite", layout="edges")
     assert (store.n_u, store.n_edges) == (9, len({(min(e), max(e)) for e in rows if e[0] != e[1]}))
     assert "is a header: 9 10" in notes(store)
 

@@ -100,7 +100,7 @@ def test_ids_survive_numpy_pandas_arrow_and_scipy(drawn: LabelledGraph) -> None:
     assert same(from_arrow(to_arrow(graph), kind=kind, labels="id", **sizes).graph, graph)
     for format in ("csr", "csc", "coo", "lil", "dok", "bsr"):
         matrix = to_scipy(graph, format=format)
-        back = from_scipy(matrix, kind=kind, sign=graph.signed)
+        back = from_scipy(matrix, kind=kind, sign=graph.signed, layout="matrix")
         assert same(back.graph, graph)
         assert not any(back.dropped.values())
 
@@ -110,8 +110,8 @@ def test_ids_survive_numpy_pandas_arrow_and_scipy(drawn: LabelledGraph) -> None:
 def test_labels_survive_pandas_arrow_and_networkx(drawn: LabelledGraph) -> None:
     sign = "sign" if drawn.graph.signed else None
     for back in (
-        from_pandas(to_pandas(drawn), kind=drawn.kind),
-        from_arrow(to_arrow(drawn), kind=drawn.kind),
+        from_pandas(to_pandas(drawn), kind=drawn.kind, missing="label"),
+        from_arrow(to_arrow(drawn), kind=drawn.kind, missing="label"),
         from_networkx(to_networkx(drawn), kind=drawn.kind, sign=sign),
     ):
         back.graph.validate()
@@ -136,7 +136,7 @@ def test_dispatch_by_type(drawn: LabelledGraph) -> None:
     assert same(from_any(to_numpy(graph), kind=kind, **sizes), graph)
     assert same(from_any(to_pandas(graph), kind=kind, labels="id", **sizes), graph)
     assert same(from_any(to_arrow(graph), kind=kind, labels="id", **sizes), graph)
-    assert same(from_any(to_scipy(graph), kind=kind, sign=graph.signed), graph)
+    assert same(from_any(to_scipy(graph), kind=kind, sign=graph.signed, layout="matrix"), graph)
     sign = "sign" if graph.signed else None
     assert same(from_any(to_networkx(graph), kind=kind, sign=sign), graph)
 
@@ -296,9 +296,13 @@ UNSIGNED = nx.Graph([("a", "b")])
         (lambda: from_numpy(np.array([[0, 1]]), n_v=1), GraphError, "expected 0 to 0"),
         (lambda: from_numpy(np.array([[0.5, 1]])), GraphError, "u holds fractions"),
         (lambda: from_numpy(np.array([[0, 2**31]])), CapacityError, "at most 2147483647"),
-        (lambda: from_numpy(np.array([[0, 0, 0]])), GraphError, "0, neither positive nor negative"),
         (
-            lambda: from_numpy(np.array([[0, 0, np.nan]])),
+            lambda: from_numpy(np.array([[0, 0, 0]]), sign=True),
+            GraphError,
+            "0, neither positive nor negative",
+        ),
+        (
+            lambda: from_numpy(np.array([[0, 0, np.nan]]), sign=True),
             GraphError,
             "column 'sign' has a missing value in row 0",
         ),

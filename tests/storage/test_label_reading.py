@@ -53,7 +53,7 @@ def test_comments_before_the_data_are_counted(
 
 
 @pytest.mark.parametrize("mark", ["#", "%"])
-@pytest.mark.parametrize("text", ["0 1\n{} half way\n1 0\n", "a b\n{} half\nc d\n", "u v\n{} x\n0 1\n0 2\n"])
+@pytest.mark.parametrize("text", ["1 1\n{} half way\n2 1\n", "a b\n{} half\nc d\n", "u v\n{} x\n0 1\n0 2\n"])
 def test_comments_among_the_data_are_refused(tmp_path: Path, text: str, mark: str) -> None:
     path = write_input(tmp_path, text.format(mark))
     with pytest.raises(MalformedLineError, match=f"line 2: '{mark} .*where comments end"):
@@ -135,10 +135,10 @@ def test_decimals_that_are_integers_are_integers(tmp_path: Path) -> None:
     [
         ("1.5,2\n3,4\n", InputError, "line 1: '1.5' in column 1 is not a label"),
         ("u,v\n1,2e3\n", InputError, "line 2: '2e3' in v .column 2. is not a label"),
-        ("NaN 2\n3 4\n", InputError, "line 1: 'NaN' in column 1 is not a label"),
+        ("NaN 2\n3 4\n", InputError, "1 ends of edges are missing .*, the first in line 1; missing='drop'"),
         ("1.0,2\n3.5,4\n", MalformedLineError, "line 2: '3.5,4': '3.5' is not a 64-bit integer"),
-        ("1.0,2\nnan,4\n", MalformedLineError, "line 2: 'nan,4': 'nan' is not"),
-        ("1,2\nnan,4\n", MalformedLineError, "line 2: 'nan,4': 'nan' is not"),
+        ("1.0,2\nnan,4\n", InputError, "1 ends of edges are missing .*, the first in line 2;"),
+        ("1,2\nnan,4\n", InputError, "1 ends of edges are missing .*, the first in line 2;"),
         ("1,2\n3.0,4\n", MalformedLineError, "line 2: '3.0,4': '3.0' is not"),
     ],
 )
@@ -146,7 +146,7 @@ def test_what_is_no_label_is_refused(tmp_path: Path, text: str, error: type[Exce
     path = write_input(tmp_path, text)
     with pytest.raises(error, match=message):
         convert(path, tmp_path / "g", header=None if text.startswith("u") else False)
-    assert convert(path, tmp_path / "g", labels="text").n_edges > 0
+    assert convert(path, tmp_path / "g", labels="text", missing="label").n_edges > 0
 
 
 def test_missing_labels_of_tables_in_memory_are_refused() -> None:
@@ -315,11 +315,18 @@ def test_a_line_end_within_quotes_is_refused(tmp_path: Path, end: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["ann,2\nnan,4\n", "ann,2\nNaN,4\n", "NaN,2\nann,4\n", "cy nan\nNAN bob\n"])
-def test_nan_among_words_is_a_label(tmp_path: Path, text: str) -> None:
-    store = convert(write_input(tmp_path, text), tmp_path / "g")
+def test_nan_among_words_is_a_label_if_asked_for(tmp_path: Path, text: str) -> None:
+    n = text.lower().count("nan")
+    with pytest.raises(
+        InputError, match=f"{n} ends of edges are missing .*; missing='drop' .*; missing='label'"
+    ):
+        convert(write_input(tmp_path, text), tmp_path / "g")
+    dropped = convert(write_input(tmp_path, text), tmp_path / "d", missing="drop")
+    assert dropped.n_edges == 2 - n
+    assert dropped.manifest.dropped["missing"] == n
+    store = convert(write_input(tmp_path, text), tmp_path / "g", missing="label")
     pairs = [tuple(line.replace(",", " ").split()) for line in text.splitlines()]
     assert sorted((str(u), str(v)) for u, v in labelled_edges(store)) == sorted(pairs)
-    assert any(note.startswith("labels NaN, read as words") for note in store.manifest.provenance["notes"])
 
 
 BLANK_PAIRS = ["a\u00a0", "\u3000a", "a\x0b", "a\x0c", "a\u2003"]
@@ -369,10 +376,11 @@ OTHERS: dict[str, tuple[str, str]] = {
     "json": ('[\n  {"user": 1}\n]\n', "contains JSON"),
     "json lists": ("[1, 2]\n[2, 3]\n", "contains JSON"),
     "xml": ("<?xml version='1.0'?>\n<rss>\n", "looks like XML"),
-    "incidence": (",i1,i2,i3\nann,0,1,0\nbob,1,1,0\n", "a matrix of zeros and ones, 4 columns wide"),
-    "incidence of two": (",i1,i2\nann,0,1\nbob,1,1\n", "a matrix of zeros and ones, 3 columns wide"),
-    "incidence without names": ("0,1,0,1\n1,1,0,0\n", "a matrix of zeros and ones"),
-    "adjacency": ("0 1 0 1\n1 0 1 0\n0 1 0 0\n1 0 0 0\n", "a matrix of zeros and ones"),
+    "incidence without names": ("0,1,0,1\n1,1,0,0\n", "as a matrix: 2 x 4 vertices, 4 edges"),
+    "adjacency": (
+        "0 1 0 1\n1 0 1 0\n0 1 0 0\n1 0 0 0\n",
+        "as a matrix: 4 x 4 vertices, 6 edges; as neighbours of one set of vertices: 4 vertices, 3 edges",
+    ),
     "names with blanks": ("New York Boston\nSan Jose Austin\n", "3 words; if names hold blanks"),
     "quotes": ('"ann" "new york"\n"bob" "rome"\n', "has quotes in a file separated by blanks"),
     "blanks in one name": (
@@ -410,7 +418,7 @@ def test_text_that_is_not_of_its_encoding(tmp_path: Path) -> None:
         convert(write_input(tmp_path, "1 2\n".encode("utf-16") + b"x"), tmp_path / "g")
     latin = write_input(tmp_path, "é,b\nc,d\n".encode("latin-1"))
     with pytest.raises(InputError, match=r"line 1: .* a label is not UTF-8 \(set the encoding"):
-        convert(latin, tmp_path / "g")
+        convert(latin, tmp_path / "g", header=False)
     for name in ("klingon", "hex", "rot13", "undefined", "a\0b", ""):
         with pytest.raises(InputError, match="unknown encoding"):
             convert(latin, tmp_path / "g", encoding=name)
@@ -421,18 +429,23 @@ def test_what_looks_like_other_kinds_can_be_forced(tmp_path: Path) -> None:
     assert labelled_edges(convert(words, tmp_path / "a", u=1, v=2)) == [("ann", "bob"), ("bob", "cy")]
     assert convert(words, tmp_path / "b", sign_values="yea:nay").n_edges == 2
     bits = write_input(tmp_path, "0 1 1 0\n1 1 0 1\n", "b.txt")
-    assert labelled_edges(convert(bits, tmp_path / "c", u=1, v=2)) == [(0, 1), (1, 1)]
+    assert labelled_edges(convert(bits, tmp_path / "c", u=1, v=2, layout="edges")) == [(0, 1), (1, 1)]
+    matrix = convert(bits, tmp_path / "m", layout="matrix")
+    assert labelled_edges(matrix) == [(1, 2), (1, 3), (2, 1), (2, 2), (2, 4)]
     assert labelled_edges(convert(bits, tmp_path / "d", format="edges")) == [(0, 1), (1, 1)]
 
 
 def test_separators_within_words(tmp_path: Path) -> None:
     places = write_input(tmp_path, "New York, NY\tBoston\nRome\tParis, FR\n", "a.tsv")
-    assert labelled_edges(convert(places, tmp_path / "a")) == [
+    assert labelled_edges(convert(places, tmp_path / "a", header=False)) == [
         ("New York, NY", "Boston"),
         ("Rome", "Paris, FR"),
     ]
     same = write_input(tmp_path, "Doe, Jane\tParis\nRoe, Rick\tRome\n", "b.tsv")
-    assert labelled_edges(convert(same, tmp_path / "b")) == [("Doe, Jane", "Paris"), ("Roe, Rick", "Rome")]
+    assert labelled_edges(convert(same, tmp_path / "b", header=False)) == [
+        ("Doe, Jane", "Paris"),
+        ("Roe, Rick", "Rome"),
+    ]
     commas = write_input(tmp_path, "1;2;3,5\n2;3;1,5\n", "c.csv")
     assert labelled_edges(convert(commas, tmp_path / "c")) == [(1, 2), (2, 3)]
 

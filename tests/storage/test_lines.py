@@ -241,6 +241,9 @@ def check_csv(seed: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         "comments": 0,
         "header": 1,
         "malformed": len(expected.malformed),
+        "missing": 0,
+        "zeros": 0,
+        "filtered": 0,
     }, what
     return "skipped" if expected.malformed else "whole"
 

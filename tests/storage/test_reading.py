@@ -425,20 +425,23 @@ COMMANDS = (
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_warns_of_how_a_file_was_read(ratings: Path, verb: str) -> None:
+    VERBS[verb](ratings)  # nothing in doubt: no warning, which would be an error here
+    ratings.write_text("Kunde Ware\nmeier brot\nmeier milch\nhuber brot\nhuber milch\n", "utf-8")
+    shutil.rmtree(ratings.with_name("out"), ignore_errors=True)
     with pytest.warns(
-        InputWarning, match=r"ratings.csv: read as csv, U is user \(column 1\), V is film"
+        InputWarning, match=r"ratings.csv: read as edges, U is column 1, V is column 2"
     ) as found:
         VERBS[verb](ratings)
     assert [each.filename for each in found] == [__file__], "the line of the caller"
-    if verb != "enumerate":
-        VERBS[verb](ratings)  # used again, and nothing in doubt: no warning, which would be an error here
 
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_repeats_doubts(ratings: Path, verb: str) -> None:
-    ratings.write_text("Kunde,Ware\nmeier,brot\nmeier,milch\nhuber,brot\nhuber,milch\n", "utf-8")
+    ratings.write_text("Kunde Ware\nmeier brot\nmeier milch\nhuber brot\nhuber milch\n", "utf-8")
     for again in ("dropped: nothing;", r"dropped: nothing \(converted before\);"):
-        expected = f"ratings.csv: read as csv, .*no line of names; {again} line 1 read as an edge: Kunde Ware; use --h"
+        expected = (
+            f"ratings.csv: read as edges, .*no line of names; {again} line 1 read as an edge: Kunde Ware; use"
+        )
         with pytest.warns(InputWarning, match=expected):
             VERBS[verb](ratings)
         shutil.rmtree(ratings.with_name("out"), ignore_errors=True)
@@ -448,19 +451,19 @@ def test_every_verb_repeats_doubts(ratings: Path, verb: str) -> None:
 def test_every_command_says_how_a_file_was_read(
     ratings: Path, tmp_path: Path, command: str, run: Run
 ) -> None:
-    ratings.write_text("Kunde,Ware\nmeier,brot\nmeier,milch\nhuber,brot\nhuber,milch\n", "utf-8")
+    ratings.write_text("Kunde Ware\nmeier brot\nmeier milch\nhuber brot\nhuber milch\n", "utf-8")
     words = command.replace("FILE", str(ratings)).replace("OUT", "OUT{}").split()
     answers = set()
     for at, quiet in enumerate(((), (), ("--quiet",))):
         code, out, err = run(*(word.replace("OUT{}", str(tmp_path / f"out{at}")) for word in words), *quiet)
         assert code == 0
-        assert "read as csv" not in out
+        assert "read as edges" not in out
         if quiet:
             assert err == ""
             continue
         lines = err.splitlines()
         assert lines[0].startswith(
-            f"{ratings}: read as csv, U is column 1, V is column 2, no line of names; dropped"
+            f"{ratings}: read as edges, U is column 1, V is column 2, no line of names; dropped"
         )
         assert lines[0].endswith("(converted before)") == (at > 0)
         assert lines[1] == "note: line 1 read as an edge: Kunde Ware; use --header if it contains names"
@@ -481,20 +484,25 @@ def test_readings_without_doubt_are_one_line(ratings: Path, run: Run) -> None:
 
 def test_another_reading_is_an_option_away(ratings: Path) -> None:
     ratings.write_text("Kunde,Ware\nmeier,brot\nmeier,milch\nhuber,brot\nhuber,milch\n", "utf-8")
-    assert read_quietly(ratings)[0].n_edges == 5
+    store, _ = read_quietly(ratings)
+    assert store.n_edges == 4
+    assert store.manifest.provenance["notes"] == [
+        "line of names: line 1 (Kunde, Ware); --no-header if it is an edge"
+    ]
     store, _ = read_quietly(ratings, header=True)
     assert (store.n_edges, store.manifest.provenance["notes"]) == (4, [])
-    assert read_quietly(ratings, header=False)[0].manifest.provenance["notes"] == []
+    store, _ = read_quietly(ratings, header=False)
+    assert (store.n_edges, store.manifest.provenance["notes"]) == (5, [])
 
 
 HEADERS = [
-    ("Kunde,Ware\n{}", ",", None),
-    ("Kunde;Ware\n{}", ";", None),
-    ("Kunde\tWare\n{}", "\t", None),
+    ("Kunde,Ware\n{}", ",", ["Kunde", "Ware"]),
+    ("Kunde;Ware\n{}", ";", ["Kunde", "Ware"]),
+    ("Kunde\tWare\n{}", "\t", ["Kunde", "Ware"]),
     ("Kunde Ware\n{}", " ", None),
-    ("# a comment\nKunde,Ware\n{}", ",", None),
+    ("# a comment\nKunde,Ware\n{}", ",", ["Kunde", "Ware"]),
     ("user,item\n{}", ",", ["user", "item"]),
-    ("\ufeffKunde,Ware\n{}", ",", None),
+    ("\ufeffKunde,Ware\n{}", ",", ["Kunde", "Ware"]),
     ("{}", ",", None),
     ("{}", "\t", None),
 ]
@@ -696,12 +704,19 @@ def test_objects_are_read_as_what_the_motif_is_of() -> None:
 
 
 @pytest.mark.parametrize("text", ["NaN", "nan", "NA", "None", "null", "<NA>", ""])
-def test_text_that_looks_like_a_missing_value_is_a_label(text: str) -> None:
+def test_text_that_looks_like_a_missing_value_is_a_label_if_asked_for(text: str) -> None:
     columns = {"u": ["a", text, text], "v": ["x", "y", "x"]}
     pairs = [*zip(*columns.values(), strict=True)]
     for graph in (pd.DataFrame(columns), pd.DataFrame(columns, dtype="string"), pa.table(columns), pairs):
-        top = papilio.count(graph, papilio.Biclique(1, 2), per="vertex").top()[0]
+        if text:
+            with pytest.raises(
+                GraphError, match=r"'u' has 2 words for missing values, the first, .*in row 1"
+            ):
+                papilio.read(graph)
+        read = papilio.read(graph, missing="label")
+        top = papilio.count(read, papilio.Biclique(1, 2), per="vertex").top()[0]
         assert (top.labels, top.count) == ((text,), 1)
+        assert papilio.read(graph, missing="drop").n_edges == 1
 
 
 MISSING = [None, float("nan"), np.float64("nan"), pd.NA, pd.NaT, np.datetime64("NaT", "ns")]
@@ -733,7 +748,7 @@ def test_a_missing_number_is_an_error_that_names_the_row(values: list[Any]) -> N
         with pytest.raises(GraphError, match="column 'v' has a missing value in row 2"):
             from_any(graph)
     with pytest.raises(GraphError, match="column 'v' has a missing value in row 2"):
-        from_any(np.array([*zip(*columns.values(), strict=True)], dtype=float))
+        from_any(np.array([*zip(*columns.values(), strict=True)], dtype=float), layout="edges")
     signed = pd.DataFrame({"u": [1, 2, 3], "v": [1, 2, 3], "sign": values})
     with pytest.raises(GraphError, match="column 'sign' has a missing value in row 2"):
         from_pandas(signed)

@@ -81,7 +81,7 @@ def test_vertices_of_the_header_are_kept_in_a_graph_of_one_layer(tmp_path: Path)
 def test_first_edge_stays_an_edge_and_doubt_is_said(
     tmp_path: Path, pieces: None, text: str, doubtful: bool
 ) -> None:
-    store = convert(write_input(tmp_path, text), tmp_path / "g")
+    store = convert(write_input(tmp_path, text), tmp_path / "g", layout="edges")
     expected = {tuple(map(int, line.split())) for line in text.splitlines()}
     assert labelled_edges(store) == sorted(expected)
     first = text.split("\n", 1)[0]

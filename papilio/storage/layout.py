@@ -1,0 +1,635 @@
+"""One decision about what a source holds: edges, a matrix, an adjacency, or groups; the same for every kind of source.
+
+| layout | a line or row is |
+|---|---|
+| ``edges`` | one edge: two ends, and perhaps a weight or other columns |
+| ``matrix`` | a vertex of U; its entries other than 0 join it to the columns, which are V |
+| ``adjacency`` | a vertex and its neighbours, all of one set: a square, symmetric matrix, or a list after the vertex |
+| ``groups`` | a group (U) and its members (V) |
+
+Readers describe what they see in an :class:`Evidence`; :func:`decide` answers with a :class:`Plan`. If two layouts are
+possible and would give different graphs, it raises an InputError that shows both in numbers.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal, get_args
+
+from papilio.errors import InputError
+from papilio.storage.column_choice import is_known_name, plain_name
+from papilio.storage.two_colours import CLEAR_ADJACENCY, are_two_colours
+
+Layout = Literal["edges", "matrix", "adjacency", "groups"]
+LAYOUTS: tuple[Layout, ...] = get_args(Layout)
+
+Missing = Literal["drop", "label"]
+"""What becomes of missing values: they are left out, or are labels."""
+
+Cell = bool | int | float | str | None
+"""A cell as read: None if it is empty or a word for a missing value."""
+
+MISSING = frozenset(
+    {"NA", "N/A", "n/a", "NULL", "null", "None", "NaN", "nan", "NAN", "\\N", "<NA>", "#N/A", "NaT"}
+)
+"""Words that stand for a missing value."""
+
+ABSENT = frozenset({"false", "no", "n", "f", "absent"})
+PRESENT = frozenset({"true", "yes", "y", "t", "present", "x", "✓", "✔", "+"})
+"""Words of a matrix, in small letters."""
+
+TOTALS = frozenset(
+    {"total", "totals", "all", "sum", "grandtotal", "gesamt", "summe", "somme", "suma", "totale"}
+)
+_ARROWS = frozenset({"->", "-->", "<->", "--", "-", "→", ":", "=>", "|"})
+_RATINGS = frozenset({"rating", "ratings", "stars", "score", "scores", "vote", "votes", "sign"})
+"""Columns of values whose 0 is a value as others."""
+_ATTRIBUTES = frozenset({"taxonomy", "consensuslineage", "lineage"})
+"""Columns of words at the end of a matrix that belong to its rows, in tables of OTUs."""
+
+HEADER_NOTE = "line of names: "
+"""Beginning of the note on a first line that was taken for names, only because its words occur nowhere else."""
+
+_LEAST_RAGGED, _RAGGED_SHARE = 2, 0.2
+_MANY_ROWS, _SORTED_ROWS = 50, 8
+_ZERO_SHARE = 0.15
+"""Share of zeros from which two or three columns of many numbers may be a matrix: ids from 0 on hold few zeros."""
+
+
+def is_missing_word(text: str) -> bool:
+    """Return whether a text stands for a missing value."""
+    return not text or text in MISSING
+
+
+def is_number(cell: Cell) -> bool:
+    """Return whether a cell holds a number; a truth value is one."""
+    return isinstance(cell, int | float)
+
+
+def entry_of(cell: Cell) -> bool | None:
+    """Return whether a cell of a matrix is an entry; None if it is missing or a word without this meaning."""
+    if isinstance(cell, str):
+        word = cell.lower()
+        return True if word in PRESENT else False if word in ABSENT else None
+    return None if cell is None or cell != cell else bool(cell)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a source shows of its layout; ``rows`` are all rows or the first ones."""
+
+    source: str  # in messages
+    rows: Sequence[Sequence[Cell]]
+    names: tuple[str, ...] = ()  # of the columns, if they have any
+    row_names: Sequence[Any] | None = None  # beside the columns, if the rows have any
+    complete: bool = True  # whether these are all rows
+    n_rows: int | None = None  # number of all rows, if known
+    is_matrix: bool = False  # known by its type: truth values, a cross table
+    are_pairs: bool = False  # known by its type: tuples
+    has_blanks: bool = False  # whether blanks separate the fields
+    are_floats: bool = False  # whether whole numbers are floats by their type, as those of a matrix
+    ends: tuple[int, int] | None = (
+        None  # the columns of the ends if it is read as edges; None if they are not clear
+    )
+    are_named_ends: bool = False  # whether both ends have usual names
+    are_asked_ends: bool = False  # whether the user chose the columns of both ends
+    weight: int | None = None  # the column of weights, if one is named
+    signed: bool = False  # whether a column gives the signs
+    filtered: bool = False  # whether rows are chosen by their values
+
+    @cached_property
+    def width(self) -> int:
+        """The usual number of columns."""
+        counts = Counter(map(len, self.rows))
+        return max(counts, key=lambda width: (counts[width], width), default=len(self.names))
+
+    @cached_property
+    def is_ragged(self) -> bool:
+        """Whether rows have different lengths, beyond a few malformed lines."""
+        odd = sum(len(row) != self.width for row in self.rows)
+        return odd >= _LEAST_RAGGED and odd > _RAGGED_SHARE * len(self.rows) and not self.names
+
+    @cached_property
+    def columns(self) -> list[list[Cell]]:
+        """The cells by column, of the rows of the usual length."""
+        rows = [row for row in self.rows if len(row) == self.width]
+        return [list(column) for column in zip(*rows, strict=True)] or [[] for _ in self.names]
+
+    @cached_property
+    def key(self) -> int | None:
+        """The column that names the rows of a matrix, or None."""
+        if self.row_names is not None or self.width < 2:
+            return None
+        first = self.columns[0]
+        is_distinct = len(set(map(str, first))) == len(first) and None not in first
+        if not is_distinct or not self._is_value_table(range(1, self.width)):
+            return None
+        if all(isinstance(cell, str) for cell in first) or (
+            self.names and any(isinstance(cell, str) for cell in first)
+        ):
+            return 0
+        is_index = bool(self.names) and self.width > 2 and not is_number(_as_number(self.names[0]))
+        return (
+            0
+            if is_index and all(isinstance(cell, int) for cell in first) and self._has_value_names()
+            else None
+        )
+
+    def _has_value_names(self) -> bool:
+        return not any(is_known_name(name) for name in self.names[1:])
+
+    @cached_property
+    def values(self) -> tuple[int, ...]:
+        """The columns of the entries of a matrix."""
+        start = 0 if self.key is None else self.key + 1
+        columns = range(start, self.width)
+        if self.names and len(columns) > 1 and plain_name(self.names[-1]) in _ATTRIBUTES:
+            columns = columns[:-1]
+        return tuple(columns)
+
+    def _is_value_table(self, places: Sequence[int]) -> bool:
+        """Return whether columns hold numbers, truth values, or one word for presence."""
+        found = [at for at in places if not (self.names and plain_name(self.names[at]) in _ATTRIBUTES)]
+        words = {cell.lower() for at in found for cell in self.columns[at] if isinstance(cell, str)}
+        numbers = any(is_number(cell) for at in found for cell in self.columns[at])
+        if not words:
+            return numbers
+        return not numbers and len(found) > 1 and words <= ABSENT | PRESENT
+
+    @cached_property
+    def is_value_table(self) -> bool:
+        """Whether the cells, without the names of the rows, may be the entries of a matrix."""
+        return bool(self.values) and self._is_value_table(self.values)
+
+    @cached_property
+    def entries(self) -> list[bool | None]:
+        return [entry_of(cell) for at in self.values for cell in self.columns[at]]
+
+    @cached_property
+    def marks_entries(self) -> bool:
+        """Whether only entries are written, all as the same word or 1, and other cells are blank."""
+        cells = {cell for at in self.values for cell in self.columns[at] if cell is not None}
+        return (
+            len(cells) == 1
+            and all(entry_of(cell) for cell in cells)
+            and all(isinstance(cell, str) or cell == 1 for cell in cells)
+        )
+
+    @cached_property
+    def zero_share(self) -> float:
+        return sum(entry is False for entry in self.entries) / max(1, len(self.entries))
+
+    @property
+    def size(self) -> int:
+        return len(self.rows) if self.n_rows is None else self.n_rows
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How to read a source."""
+
+    layout: Layout
+    key: int | None = None  # column that names the rows of a matrix, a group, or a vertex
+    values: tuple[int, ...] = ()  # columns of the entries of a matrix
+    skipped: int = 0  # columns between the name of a group and its members
+    blanks: bool = False  # whether a blank cell of a matrix is no entry, because only entries are written
+    ends: tuple[int, int] | None = None  # other columns of the ends than by place
+    notes: tuple[str, ...] = field(default=())
+
+
+def decide(seen: Evidence, asked: Layout | None, *, bipartite: bool = True) -> Plan:
+    """Return how to read a source; ``asked`` is the user's choice.
+
+    Raises InputError if two layouts are possible, or the source does not have the layout that was asked for.
+    """
+    if asked is not None:
+        return _as_asked(seen, asked)
+    if seen.is_ragged:
+        return _decide_lists(seen)
+    found = _possible(seen)
+    if len(found) > 1:
+        raise InputError(ambiguous(seen, *found))
+    plan = plan_of(seen, found[0])
+    if plan.layout == "edges":
+        _refuse_lists_in_cells(seen)
+        _refuse_complete_weights(seen)
+    elif plan.layout == "matrix" and _is_symmetric(seen):
+        if bipartite and not _is_clear_adjacency(seen):
+            raise InputError(ambiguous(seen, "matrix", "adjacency"))
+        return plan_of(seen, "adjacency")
+    return plan
+
+
+def _as_asked(seen: Evidence, asked: Layout) -> Plan:
+    if asked == "matrix" and not (seen.is_value_table or seen.is_matrix):
+        raise InputError(
+            f"{seen.source} is no matrix: its cells are no numbers ({_shown_row(seen)}); use another layout (--layout)"
+        )
+    return plan_of(seen, asked)
+
+
+def plan_of(seen: Evidence, layout: Layout) -> Plan:
+    """Return how a source is read in a layout."""
+    if layout == "edges":
+        return _plan_edges(seen)
+    if layout == "groups" or (layout == "adjacency" and not _is_square(seen)):
+        return _plan_lists(seen, layout)
+    notes = () if seen.key is None else (f"column {seen.key + 1} names the rows of the {layout}",)
+    return Plan(layout, seen.key, seen.values, blanks=seen.marks_entries, notes=notes)
+
+
+def _plan_edges(seen: Evidence) -> Plan:
+    """Return the edges of two columns, past a constant one between the ends, such as ``a visits b``."""
+    if seen.width < 3 or seen.names or len(seen.rows) < 2 or seen.ends != (0, 1) or seen.signed:
+        return Plan("edges")
+    if seen.are_asked_ends:
+        return Plan("edges")
+    second, third = set(seen.columns[1]), set(seen.columns[2])
+    if len(second) != 1 or len(third) < 2:
+        return Plan("edges")
+    (word,) = second
+    if not isinstance(word, str):
+        return Plan("edges")
+    is_arrow = word in _ARROWS
+    if seen.width > 3 and not is_arrow:
+        return Plan("edges")
+    if not is_arrow and any(is_number(cell) for cell in third):
+        raise InputError(
+            f"{seen.source}: column 2 is always {word!r}, and column 3 holds numbers; name the columns of the ends, "
+            f"u=1 and v=2 or v=3 (--u 1 --v 3)"
+        )
+    return Plan("edges", ends=(0, 2), notes=(f"column 2 is always {word!r}; U is column 1, V is column 3",))
+
+
+def _possible(seen: Evidence) -> list[Layout]:
+    """Return the possible layouts of a table whose rows have one length, the likelier one first."""
+    if seen.are_pairs:
+        return ["edges"]
+    if seen.is_matrix:
+        return ["matrix"]
+    if seen.are_named_ends or seen.width < 1:
+        return ["edges"]
+    if not seen.is_value_table:
+        return ["edges", "groups"] if _is_like_groups(seen) or _is_like_named_groups(seen) else ["edges"]
+    if seen.complete and len(seen.rows) == 2 and seen.width > 3 and not seen.names and seen.key is None:
+        return ["edges", "matrix"]  # perhaps the ends of edges, transposed
+    if not _may_be_edges(seen):
+        is_bare = bool(seen.names) and seen.key is None and seen.row_names is None
+        if is_bare and not all(0 in seen.columns[at] for at in seen.values):
+            return ["edges"]  # a table of properties, whose ends nobody can tell
+        if _may_be_matrix(seen):
+            return ["matrix"]
+        has_names = seen.key is not None and isinstance(seen.columns[seen.key][0], str)
+        return ["edges", "matrix"] if has_names and seen.ends is not None else ["edges"]
+    found: list[Layout] = ["edges"]
+    if seen.are_floats or _may_be_matrix(seen):
+        found.append("matrix")
+    elif _is_like_groups(seen):
+        found.append("groups")
+    return found
+
+
+def _may_be_matrix(seen: Evidence) -> bool:
+    """Return whether a table of numbers may be a matrix: it holds zeros, as nearly every matrix does."""
+    if any(isinstance(cell, str | bool) for at in seen.values for cell in seen.columns[at]):
+        return True
+    if (len(seen.rows) < 2 and seen.width < 4) or True not in seen.entries:
+        return False
+    if not seen.zero_share:
+        cells = {cell for at in seen.values for cell in seen.columns[at]}
+        return cells == {1} and len(seen.rows) > 1
+    if any(_is_negative(cell) for at in seen.values for cell in seen.columns[at]) and seen.width < 4:
+        return False
+    if seen.key is not None or seen.row_names is not None:
+        return len(seen.values) == 1 or _zeros_in_half(seen)
+    if seen.width > 3:
+        return _zeros_in_half(seen)
+    if _is_sorted_list(seen):
+        return False
+    is_short = seen.complete and len(seen.rows) <= _MANY_ROWS
+    return is_short or seen.zero_share >= _ZERO_SHARE
+
+
+def _zeros_in_half(seen: Evidence) -> bool:
+    with_zeros = sum(0 in seen.columns[at] or False in map(entry_of, seen.columns[at]) for at in seen.values)
+    return 2 * with_zeros >= len(seen.values) or seen.zero_share > 0.1
+
+
+def _may_be_edges(seen: Evidence) -> bool:
+    """Return whether a table of numbers may be edges."""
+    if seen.ends is None:
+        return False
+    if seen.row_names is not None:
+        return False
+    u, v = (seen.columns[at] for at in seen.ends)
+    if any(
+        isinstance(cell, bool) or (isinstance(cell, float) and cell != int_or_none(cell)) for cell in (*u, *v)
+    ):
+        return False
+    if seen.key is not None:
+        if seen.key not in seen.ends and isinstance(seen.columns[seen.key][0], str):
+            return False  # names of rows before two columns of numbers
+        # A name for each row, then numbers: an edge list would name some vertex of U twice.
+        return len(seen.rows) < 2 or len(seen.values) <= 2
+    pairs = list(zip(u, v, strict=True))
+    cells = {*u, *v}
+    if cells <= {0, 1} and len(pairs) > 4:
+        return False  # at most four edges, over and over
+    if seen.width > 3 and all(0 in seen.columns[at] for at in seen.values):
+        return False  # an id, a weight and a time that are all 0 at times
+    return seen.width <= 4 or not _may_be_matrix(seen)
+
+
+def int_or_none(cell: float) -> int | None:
+    """Return a whole number as an integer."""
+    return int(cell) if abs(cell) < 2**62 and cell == int(cell) else None
+
+
+def _is_negative(cell: Cell) -> bool:
+    return isinstance(cell, int | float) and cell < 0
+
+
+def _is_sorted_list(seen: Evidence) -> bool:
+    """Return whether rows are different edges sorted by their first end, as programs write them.
+
+    A few rows may be in order by chance: they must be sorted by both ends, with ids that leave no gap.
+    """
+    assert seen.ends is not None
+    pairs: list[Any] = list(zip(*(seen.columns[at] for at in seen.ends), strict=True))
+    if any(cell is None for pair in pairs for cell in pair) or len(set(pairs)) < len(pairs):
+        return False
+    if any(pair[0] > after[0] for pair, after in itertools.pairwise(pairs)):
+        return False
+    if len(pairs) < 2 or len(pairs) >= _SORTED_ROWS:
+        return True
+    if any(pair > after for pair, after in itertools.pairwise(pairs)):
+        return False
+    ends = [set(column) for column in zip(*pairs, strict=True)]
+    is_dense = all(max(ids) - min(ids) < len(ids) for ids in ends)
+    only_bits = all(cell in (0, 1) for at in seen.values for cell in seen.columns[at])
+    return is_dense and (len(pairs) == 4 or not only_bits)
+
+
+def _is_like_groups(seen: Evidence) -> bool:
+    """Return whether rows of one length may be groups: their entries differ, and all columns share their labels."""
+    if seen.names or len(seen.rows) < 3 or seen.ends != (0, 1) or seen.width > 64:
+        return False
+    if any(cell is None for row in seen.rows for cell in row):
+        return False
+    labels = [set(column) for column in seen.columns]
+    if seen.width == 2:
+        rows = list(map(tuple, seen.rows))
+        again = len(rows) - len(set(rows))
+        rising = all(_rises(row) for row in rows)
+        return rising and 4 * again >= len(rows) and bool(labels[0] & labels[1])
+    if any(len(set(row)) < len(row) for row in seen.rows):
+        return False
+    before = set().union(*labels[:2])
+    shared = all(2 * len(each & before) >= max(1, len(each)) for each in labels[2:])
+    last = set().union(*labels[2:])
+    rising = all(_rises(row) for row in seen.rows)
+    return shared and (rising or 2 * len(last & before) >= len(before)) and len(last) > 1
+
+
+def _is_like_named_groups(seen: Evidence) -> bool:
+    """Return whether rows of one length may be groups behind their names: all words, and no two begin alike."""
+    if seen.names or len(seen.rows) < 2 or seen.width < 3 or seen.ends != (0, 1) or seen.are_asked_ends:
+        return False
+    cells = [cell for column in seen.columns for cell in column]
+    if not all(isinstance(cell, str) and cell not in _ARROWS for cell in cells) or not all(
+        _first_fields(seen)
+    ):
+        return False
+    # Names that hold blanks have an error of their own.
+    return not (seen.has_blanks and any(str(cell).isalpha() or str(cell).startswith('"') for cell in cells))
+
+
+def _rises(row: Sequence[Any]) -> bool:
+    try:
+        return all(a < b for a, b in itertools.pairwise(row))
+    except TypeError:
+        return False
+
+
+def _is_square(seen: Evidence) -> bool:
+    return seen.is_value_table and seen.complete and len(seen.values) == seen.size > 0
+
+
+def _is_symmetric(seen: Evidence) -> bool:
+    """Return whether a matrix is the adjacency matrix of a simple graph: symmetric, with an empty diagonal."""
+    if not _is_square(seen) or seen.is_ragged or len(seen.values) < 3:
+        return False
+    cells = [[seen.columns[at][row] for at in seen.values] for row in range(seen.size)]
+    n = len(cells)
+    if any(entry_of(cells[i][i]) for i in range(n)) or not any(map(any, cells)):
+        return False
+    return all(entry_of(cells[i][j]) == entry_of(cells[j][i]) for i in range(n) for j in range(i))
+
+
+def _is_clear_adjacency(seen: Evidence) -> bool:
+    """Return whether a symmetric matrix has two layers as an adjacency matrix, and is not one by chance."""
+    ends = [
+        (row, place)
+        for place, at in enumerate(seen.values)
+        for row, cell in enumerate(seen.columns[at])
+        if entry_of(cell)
+    ]
+    return seen.size >= CLEAR_ADJACENCY and are_two_colours([u for u, _ in ends], [v for _, v in ends])
+
+
+def _first_fields(seen: Evidence) -> tuple[bool, bool]:
+    """Return whether the first fields of all lines differ, and whether none of them occurs in another place."""
+    firsts = [row[0] for row in seen.rows if row]
+    others = {cell for row in seen.rows for cell in row[1:]}
+    return len(set(firsts)) == len(firsts), not others & set(firsts)
+
+
+def _decide_lists(seen: Evidence) -> Plan:
+    """Decide between groups and neighbour lists, for lines of different lengths."""
+    differ, apart = _first_fields(seen)
+    if any(isinstance(cell, str) and cell.startswith(("{", "}")) for row in seen.rows for cell in row):
+        raise InputError(
+            f"{seen.source}: lines of different lengths with braces are no edge list, nor groups; write one edge a line"
+        )
+    if differ and not apart:
+        raise InputError(ambiguous(seen, "groups", "adjacency"))
+    if (
+        not differ
+        and any(row and isinstance(row[0], str) for row in seen.rows)
+        and _share_of_shorts(seen) > 0.5
+    ):
+        raise InputError(
+            f"{seen.source}: most lines hold two fields, others more or fewer; if they are groups, a line each, set "
+            "layout='groups' (--layout groups); if they are edges, layout='edges'"
+        )
+    if differ and not _has_descriptions(seen) and len({row[1] for row in seen.rows if len(row) > 1}) == 1:
+        raise InputError(
+            f"{seen.source}: field 2 of all lines is {seen.rows[0][1]!r}; if it describes the groups, as in GMT files, "
+            "name the file .gmt; if it is a member of all of them, set layout='groups' (--layout groups)"
+        )
+    return _plan_lists(seen, "groups")
+
+
+def _share_of_shorts(seen: Evidence) -> float:
+    return sum(len(row) == 2 for row in seen.rows) / len(seen.rows)
+
+
+def _plan_lists(seen: Evidence, layout: Layout) -> Plan:
+    if layout == "adjacency":
+        return Plan(layout, 0, notes=("field 1 of a line is a vertex, the others are its neighbours",))
+    differ, apart = _first_fields(seen)
+    if not (differ and apart and len(seen.rows) > 1):
+        return Plan(layout, notes=("a line is a group; groups are numbered by their lines",))
+    if _has_descriptions(seen):
+        notes = ("field 1 of a line names a group, field 2 describes it, as in GMT files",)
+        return Plan(layout, 0, skipped=1, notes=notes)
+    return Plan(layout, 0, notes=("field 1 of a line names a group, the others are its members",))
+
+
+def _has_descriptions(seen: Evidence) -> bool:
+    """Return whether the second fields are descriptions: by the name of the file, or as addresses."""
+    if any(len(row) < 2 for row in seen.rows) or len(seen.rows) < 2:
+        return False
+    if seen.source.lower().endswith((".gmt", ".sif")):
+        return True
+    return all(isinstance(row[1], str) and "://" in row[1] for row in seen.rows)
+
+
+_COUNTERS: dict[Layout, Callable[[Evidence], str]]
+
+
+def ambiguous(seen: Evidence, *layouts: Layout) -> str:
+    """Return the message about a source that has several layouts."""
+    counts = "; ".join(f"as {_NOUNS[each]}: {_COUNTERS[each](seen)}" for each in layouts)
+    names = " or ".join(f"layout={each!r}" for each in layouts)
+    flags = " or ".join(f"--layout {each}" for each in layouts)
+    part = "" if seen.complete else f" (in the first {len(seen.rows):,} rows)"
+    return f"{seen.source} can be read in {len(layouts)} ways{part}: {counts}. Choose {names} ({flags})"
+
+
+_NOUNS: dict[Layout, str] = {
+    "edges": "edges", "matrix": "a matrix", "adjacency": "neighbours of one set of vertices", "groups": "groups",
+}  # fmt: skip
+
+
+def _sized(n_u: int, n_v: int, n_edges: int) -> str:
+    return f"{n_u:,} x {n_v:,} vertices, {n_edges:,} {'edge' if n_edges == 1 else 'edges'}"
+
+
+def _count_edges(seen: Evidence) -> str:
+    u, v = seen.ends or (0, 1)
+    pairs = {(row[u], row[v]) for row in seen.rows if len(row) > max(u, v)}
+    return _sized(len({a for a, _ in pairs}), len({b for _, b in pairs}), len(pairs))
+
+
+def _count_matrix(seen: Evidence) -> str:
+    return _sized(len(seen.rows), len(seen.values), sum(entry is True for entry in seen.entries))
+
+
+def _count_adjacency(seen: Evidence) -> str:
+    if _is_square(seen) and not seen.is_ragged:
+        found = sum(entry is True for entry in seen.entries)
+        return f"{len(seen.rows):,} vertices, {found // 2:,} edges"
+    lines = {(row[0], cell) for row in seen.rows for cell in row[1:]}
+    both = {frozenset(pair) for pair in lines if pair[0] != pair[1]}
+    return f"{len({cell for row in seen.rows for cell in row}):,} vertices, {len(both):,} edges"
+
+
+def _count_groups(seen: Evidence) -> str:
+    skip = _plan_lists(seen, "groups")
+    start = 0 if skip.key is None else 1 + skip.skipped
+    pairs = {(at, cell) for at, row in enumerate(seen.rows) for cell in row[start:] if cell is not None}
+    return _sized(len(seen.rows), len({member for _, member in pairs}), len(pairs))
+
+
+_COUNTERS = {
+    "edges": _count_edges, "matrix": _count_matrix, "adjacency": _count_adjacency, "groups": _count_groups,
+}  # fmt: skip
+
+
+def _refuse_lists_in_cells(seen: Evidence) -> None:
+    """Raise InputError for ends that are lists, such as ``g1|g2``, whose parts are the vertices."""
+    for at in () if seen.ends is None or seen.filtered else seen.ends:
+        if at >= len(seen.columns):
+            return
+        words = [cell for cell in seen.columns[at] if isinstance(cell, str)]
+        for mark in "|;":
+            lists = [set(word.split(mark)) for word in words if mark in word]
+            parts = Counter(part for each in lists for part in each)
+            if len(lists) > 1 and 2 * len(lists) >= len(words) and max(parts.values()) > 1:
+                name = seen.names[at] if seen.names else f"column {at + 1}"
+                raise InputError(
+                    f"{seen.source}: {name} holds lists separated by {mark!r}, such as {words[0]!r}; write one edge a "
+                    f"row (in pandas, frame.assign(x=frame.x.str.split({mark!r})).explode('x')), or set "
+                    "layout='edges' (--layout edges) if these are names"
+                )
+
+
+def _refuse_complete_weights(seen: Evidence) -> None:
+    """Raise InputError for a table of all pairs with a weight each, some of them 0: a matrix written as a list."""
+    if seen.ends is None or seen.signed or seen.filtered:
+        return
+    at = seen.weight if seen.weight is not None else _weight_of(seen)
+    if at is None or at in seen.ends or at >= seen.width:
+        return
+    weights = seen.columns[at]
+    zeros = sum(entry_of(cell) is False for cell in weights)
+    if not zeros:
+        return
+    u, v = (seen.columns[end] for end in seen.ends)
+    n_pairs, n_all = len(set(zip(u, v, strict=True))), len(set(u)) * len(set(v))
+    only_bits = all(
+        entry_of(cell) is not None and (isinstance(cell, str) or cell in (0, 1)) for cell in weights
+    )
+    is_rating = bool(seen.names) and plain_name(seen.names[at]) in _RATINGS
+    if (
+        n_pairs < n_all
+        and (is_rating or any(map(_is_negative, weights)))
+        and not only_bits
+        and seen.weight is None
+    ):
+        return
+    name = seen.names[at] if seen.names else f"column {at + 1}"
+    ref = seen.names[at] if seen.names else f"{at + 1}"
+    said = next(cell for cell in weights if entry_of(cell) is False)
+    wanted = f"{ref} > 0" if is_number(said) and not isinstance(said, bool) else f"{ref} != {said}"
+    n_left = len({pair for pair, cell in zip(zip(u, v, strict=True), weights, strict=True) if entry_of(cell)})
+    part = "" if seen.complete else f" of the first {len(seen.rows):,}"
+    raise InputError(
+        f"{seen.source}: {name} is {said} in {zeros:,}{part} rows, as in a matrix written as a list; with all rows as "
+        f"edges: {_sized(len(set(u)), len(set(v)), n_pairs)}; without zeros: {n_left:,} edges. Choose "
+        f'where="{wanted}" (--where "{wanted}"), or layout=\'edges\' (--layout edges) for all rows'
+    )
+
+
+def _weight_of(seen: Evidence) -> int | None:
+    """Return the column of weights: the only other column, if it holds numbers or truth values."""
+    assert seen.ends is not None
+    left = [at for at in range(seen.width) if at not in seen.ends]
+    if seen.names:
+        left = [
+            at for at in left if not (at == 0 and plain_name(seen.names[at]) in ("", "index", "unnamed0"))
+        ]
+    if len(left) != 1 or not seen.columns[left[0]]:
+        return None
+    cells = [cell for cell in seen.columns[left[0]] if cell is not None]
+    return left[0] if cells and all(entry_of(cell) is not None for cell in cells) else None
+
+
+def _as_number(text: str) -> Cell:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _shown_row(seen: Evidence) -> str:
+    row = next((row for row in seen.rows if any(entry_of(cell) is None for cell in row)), ())
+    return ", ".join(map(str, row[:6]))
+
+
+__all__ = ["LAYOUTS", "MISSING", "Evidence", "Layout", "Plan", "decide", "entry_of", "plan_of"]

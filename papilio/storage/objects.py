@@ -1,0 +1,386 @@
+"""Objects of other libraries that hold a matrix, groups or neighbours, and the choice of their rows.
+
+What an object shows is put into the same evidence as for files, and :func:`papilio.storage.layout.decide` decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AnySet
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.errors import GraphError, InputError
+from papilio.graph import GraphKind
+from papilio.storage.column_choice import are_named_ends, pick_ends, plain_name
+from papilio.storage.labelled import (
+    LabelledGraph,
+    MatrixEntries,
+    Origin,
+    assemble,
+    assemble_columns,
+    label_array,
+    read_signs,
+)
+from papilio.storage.layout import TOTALS, Evidence, Layout, Plan, decide, entry_of, is_missing_word
+from papilio.storage.two_colours import two_colours
+from papilio.storage.where import Condition
+
+_SAMPLE_ROWS = 2000
+_SAMPLE_CELLS = 1 << 18
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A two-dimensional object: its columns, and the names of its rows and columns, if it has any."""
+
+    what: str  # in messages
+    columns: Sequence[Any]  # NumPy arrays or lists, shape (n,) each
+    names: tuple[Any, ...] = ()
+    row_names: Any = None
+    is_matrix: bool = False
+    are_pairs: bool = False
+    are_floats: bool = False
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.columns[0]) if self.columns else 0
+
+    def sample(self) -> list[list[Any]]:
+        """Return the first rows as plain cells."""
+        width = max(1, len(self.columns))
+        n = min(self.n_rows, _SAMPLE_ROWS, max(20, _SAMPLE_CELLS // width))
+        columns = [[cell_of_object(cell) for cell in _listed(_first(column, n))] for column in self.columns]
+        return [list(row) for row in zip(*columns, strict=True)]
+
+
+def _first(column: Any, n: int) -> Any:
+    return column.iloc[:n] if hasattr(column, "iloc") else column[:n]
+
+
+def _listed(column: Any) -> list[Any]:
+    take = getattr(column, "tolist", None) or getattr(column, "to_pylist", None)
+    found: list[Any] = list(column) if take is None else take()
+    return found
+
+
+def cell_of_object(value: Any) -> Any:
+    """Return a value of an object as a cell: missing values and words for them are None."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return None
+    if isinstance(value, str):
+        return None if is_missing_word(value) else value
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    if isinstance(value, int | np.integer):
+        return int(value)
+    if isinstance(value, float | np.floating):
+        return None if value != value else int(value) if float(value).is_integer() else float(value)
+    return str(value)
+
+
+def sheet_of(obj: Any) -> Sheet | None:
+    """Return a two-dimensional object as a sheet, or None for an object of another form."""
+    package = type(obj).__module__.partition(".")[0]
+    if isinstance(obj, np.ndarray):
+        if np.ma.isMaskedArray(obj) or obj.ndim != 2 or not obj.shape[1] or obj.dtype.kind not in "biufO":
+            return None
+        is_float = obj.dtype.kind == "f" and not bool((np.isfinite(obj) & (obj == np.rint(obj))).all())
+        wide = obj.shape[1] > 3 and obj.shape[0] != 2
+        is_matrix = obj.dtype.kind == "b" or is_float or wide
+        return Sheet("the array", list(obj.T), is_matrix=is_matrix, are_floats=obj.dtype.kind == "f")
+    if package == "pandas" and type(obj).__name__ == "DataFrame":
+        return _frame_sheet(obj)
+    if package == "pyarrow" and hasattr(obj, "column"):
+        return Sheet("the table", [obj.column(at) for at in range(obj.num_columns)], tuple(obj.schema.names))
+    if package == "polars" and hasattr(obj, "get_columns"):
+        return Sheet("the table", obj.get_columns(), tuple(obj.columns))
+    return None
+
+
+def _frame_sheet(frame: Any) -> Sheet:
+    columns = [frame.iloc[:, at] for at in range(frame.shape[1])]
+    index = frame.index
+    is_numeric = all(map(_are_numbers, columns))
+    has_words = (
+        index.nlevels == 1 and index.size > 0 and all(isinstance(each, str) for each in index[:_SAMPLE_ROWS])
+    )
+    is_cross = frame.columns.name is not None and frame.columns.nlevels == 1
+    is_plain = type(index).__name__ == "RangeIndex" and index.name is None
+    row_names = index if has_words or is_cross or (index.name is not None and not is_plain) else None
+    return Sheet(
+        "the data frame",
+        columns,
+        tuple(frame.columns),
+        row_names,
+        is_matrix=is_numeric and index.nlevels == 1 and bool(columns) and (is_cross or has_words),
+    )
+
+
+def _are_numbers(column: Any) -> bool:
+    cells = [cell_of_object(each) for each in _listed(_first(column, _SAMPLE_ROWS))]
+    return all(isinstance(cell, int | float) or cell is None for cell in cells)
+
+
+def choose_layout(sheet: Sheet, asked: Layout | None, options: Mapping[str, Any], *, kind: GraphKind) -> Plan:
+    """Return how to read a sheet; raises as :func:`papilio.storage.layout.decide`."""
+    names = tuple(map(str, sheet.names))
+    given = options.get("u"), options.get("v")
+    ends: tuple[int, int] | None = (0, 1) if len(sheet.columns) in (2, 3) and not names else None
+    if names:
+        ends = pick_ends(names)
+        if all(each in sheet.names for each in given) and None not in given:
+            ends = sheet.names.index(given[0]), sheet.names.index(given[1])
+    chosen = None not in given or options.get("sign") not in (None, True) or options.get("labels") is not None
+    chosen = chosen or any(options.get(size) is not None for size in ("n_u", "n_v"))
+    weight = options.get("weight")
+    is_flat = sheet.n_rows == 2 and not names and len(sheet.columns) > 2 and not sheet.is_matrix
+    if (
+        is_flat
+        and asked is None
+        and not chosen
+        and not all(abs(each) == 1 for each in _listed(sheet.columns[2]))
+    ):
+        _refuse_transposed(sheet)
+    seen = Evidence(
+        sheet.what,
+        sheet.sample(),
+        names,
+        sheet.row_names if sheet.row_names is None else list(sheet.row_names[:_SAMPLE_ROWS]),
+        complete=sheet.n_rows <= _SAMPLE_ROWS,
+        n_rows=sheet.n_rows,
+        is_matrix=sheet.is_matrix and not are_named_ends(names, ends),
+        are_pairs=sheet.are_pairs,
+        are_floats=sheet.are_floats,
+        ends=ends,
+        are_named_ends=chosen or are_named_ends(names, ends),
+        weight=sheet.names.index(weight) if weight in sheet.names else None,
+        signed=options.get("sign") is not None or options.get("positive_from") is not None,
+        filtered=options.get("where") is not None,
+    )
+    return decide(seen, asked, bipartite=kind == "bipartite")
+
+
+def _refuse_transposed(sheet: Sheet) -> None:
+    """Raise InputError for an array of two rows, which may be the ends of edges."""
+    n = len(sheet.columns)
+    rows = [[column[at] for column in sheet.columns] for at in (0, 1)]
+    raise InputError(
+        f"{sheet.what} has shape (2, {n}): as edges, transposed: {len(set(rows[0])):,} x {len(set(rows[1])):,} "
+        f"vertices, {len(set(zip(*rows, strict=True))):,} edges; as a matrix: 2 x {n:,}. Transpose it (array.T) if the "
+        "two rows are the ends of edges, or set layout='matrix'"
+    )
+
+
+def matrix_graph(
+    sheet: Sheet,
+    plan: Plan,
+    *,
+    kind: GraphKind,
+    missing: str | None,
+    sign: Any = None,
+    positive_from: float | None = None,
+    where: Sequence[Condition] = (),
+) -> LabelledGraph:
+    """Return the graph of a matrix or an adjacency matrix; conditions are on its entries, as ``value``.
+
+    Raises GraphError for missing entries, equal names, or entries that are neither numbers nor words for them.
+    """
+    if not plan.values:
+        raise InputError(f"{sheet.what} is no matrix; use layout='edges'")
+    found = [entries_of(sheet, at, plan, missing) for at in plan.values]
+    mask = np.stack(found, axis=1) if found else np.zeros((sheet.n_rows, 0), bool)
+    for condition in where:
+        mask &= np.stack([value_mask(sheet.what, condition, sheet.columns[at]) for at in plan.values], axis=1)
+    labels_u = sheet.row_names if plan.key is None else sheet.columns[plan.key]
+    labels_v = [sheet.names[at] for at in plan.values] if sheet.names else None
+    names_u = None if labels_u is None else label_array(_listed(np.asarray(labels_u, object)))
+    names_v = None if labels_v is None else label_array([_plain(each) for each in labels_v])
+    for what, labels in (("rows", names_u), ("columns", names_v)):
+        _require_names(sheet.what, what, labels)
+    u, v = (each.astype(np.int64) for each in np.nonzero(mask))
+    signs = None
+    if sign is not None or positive_from is not None:
+        values = np.stack([np.asarray(sheet.columns[at], float) for at in plan.values], axis=1)
+        signs = read_signs(values[u, v], positive_from)
+    if plan.layout == "adjacency" or kind == "unipartite":
+        return adjacency_graph(
+            sheet.what, u, v, signs, (sheet.n_rows, len(plan.values)), kind, names_u, names_v
+        )
+    result = assemble("bipartite", u, v, signs, sheet.n_rows, len(plan.values))
+    origin = MatrixEntries(index=sheet.row_names, columns=labels_v)
+    return replace(result, labels_u=names_u, labels_v=names_v, origin=origin)
+
+
+def value_mask(what: str, condition: Condition, values: Any) -> NDArray[np.bool_]:
+    """Return which entries of a matrix meet a condition on ``value``; raise InputError for another column."""
+    if condition.column != "value":
+        raise InputError(
+            f"{what} is a matrix: where={condition.text!r} is about a column {condition.column!r}, but its entries are "
+            "called value, as in where='value >= 2'"
+        )
+    found = condition.mask(arrow_column(values))
+    if found is None:
+        raise InputError(f"{what}: the entries are no numbers, so where={condition.text!r} does not apply")
+    return found
+
+
+def arrow_column(values: Any) -> Any:
+    """Return a column of any library as an Arrow array."""
+    import pyarrow as pa
+
+    if isinstance(values, pa.ChunkedArray):
+        joined = values.combine_chunks()
+        return pa.concat_arrays(joined.chunks) if isinstance(joined, pa.ChunkedArray) else joined
+    if hasattr(values, "to_arrow"):
+        return values.to_arrow()
+    try:
+        found = pa.array(values, from_pandas=True)
+        return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+    except (pa.ArrowException, TypeError):
+        return pa.array([None if cell_of_object(each) is None else str(each) for each in _listed(values)])
+
+
+def _plain(label: Any) -> Any:
+    return label.item() if isinstance(label, np.generic) else label
+
+
+def _require_names(what: str, layer: str, labels: NDArray[Any] | None) -> None:
+    if labels is None:
+        return
+    listed = labels.tolist()
+    if len(set(listed)) < len(listed):
+        again = next(label for at, label in enumerate(listed) if label in listed[:at])
+        raise GraphError(f"{what}: several {layer} of the matrix have the name {again!r}; make them distinct")
+    for label in listed:
+        if isinstance(label, str) and plain_name(label) in TOTALS:
+            raise GraphError(
+                f"{what}: the name {label!r} of the {layer} seems to be one of totals, which are no vertex; leave it "
+                "out (pandas.crosstab: margins=False), or give it another name"
+            )
+
+
+def entries_of(sheet: Sheet, at: int, plan: Plan, missing: str | None) -> NDArray[np.bool_]:
+    """Return which cells of a column are entries."""
+    column = sheet.columns[at]
+    array = (
+        column.to_numpy(allow_copy=True)
+        if type(column).__module__.startswith("polars")
+        else np.asarray(column)
+    )
+    if array.dtype.kind in "biu":
+        return np.asarray(array != 0)
+    name = sheet.names[at] if sheet.names else at
+    if array.dtype.kind == "f":
+        absent = np.isnan(array)
+        found: NDArray[np.bool_] = (array != 0) & ~absent
+    else:
+        cells = [cell_of_object(each) for each in _listed(array)]
+        states = [entry_of(cell) for cell in cells]
+        absent = np.array([cell is None for cell in cells], bool)
+        wrong = next(
+            (cell for cell, state in zip(cells, states, strict=True) if state is None and cell is not None),
+            None,
+        )
+        if wrong is not None:
+            raise GraphError(f"{sheet.what}: {wrong!r} in column {name!r} is no entry of a matrix")
+        found = np.array([bool(state) for state in states], bool)
+        if plan.blanks:
+            return found
+    if absent.any() and missing != "drop":
+        row = int(np.argmax(absent))
+        raise GraphError(
+            f"{sheet.what}: {int(absent.sum()):,} entries of column {name!r} of the matrix are missing (NaN), the "
+            f"first in row {row}; missing='drop' reads missing entries as no edge"
+        )
+    return found
+
+
+def adjacency_graph(
+    what: str,
+    u: NDArray[np.int64],
+    v: NDArray[np.int64],
+    signs: NDArray[np.int8] | None,
+    shape: tuple[int, int],
+    kind: GraphKind,
+    names_u: NDArray[Any] | None,
+    names_v: NDArray[Any] | None,
+    origin: Origin | None = None,
+) -> LabelledGraph:
+    """Return the graph of the entries of an adjacency matrix, from ids of rows and columns, shape (k,) each."""
+    if shape[0] != shape[1]:
+        raise InputError(f"{what}: an adjacency matrix is square; this one has shape {shape}")
+    if names_u is not None and names_v is not None and list(map(str, names_u)) != list(map(str, names_v)):
+        raise InputError(
+            f"{what}: the rows and columns of an adjacency matrix have the same names in the same order; use "
+            "layout='matrix' if they are two layers"
+        )
+    names = names_u if names_v is None else names_v
+    origin = MatrixEntries() if origin is None else origin
+    if kind == "unipartite":
+        result = assemble("unipartite", u, v, signs, shape[0], shape[0])
+        return replace(result, labels_u=names, origin=origin)
+    turned = np.array(two_colours(what, u.tolist(), v.tolist()), bool)
+    from_u, to_v = np.where(turned, v, u), np.where(turned, u, v)
+    # The row that comes first is in U.
+    ids_u, u = np.unique(from_u, return_inverse=True)
+    ids_v, v = np.unique(to_v, return_inverse=True)
+    result = assemble("bipartite", u.astype(np.int64), v.astype(np.int64), signs, ids_u.size, ids_v.size)
+    names = np.arange(shape[0]) if names is None else names
+    return replace(result, labels_u=names[ids_u], labels_v=names[ids_v], origin=Origin(what, "entries"))
+
+
+def groups_graph(
+    groups: Mapping[Any, Any], kind: GraphKind, layout: Layout | None, missing: str | None
+) -> LabelledGraph:
+    """Return the graph of a dictionary: its keys are in U, the members of its collections in V.
+
+    Raises InputError if the keys are members, too: then the dictionary may list neighbours.
+    """
+    rows: list[list[Any]] = []
+    for key, members in groups.items():
+        if isinstance(members, Mapping):
+            members = [member for member, value in members.items() if _is_entry(key, member, value, missing)]
+        elif isinstance(members, str) or not isinstance(members, Sequence | AnySet | np.ndarray):
+            raise InputError(
+                f"the dictionary has {members!r} at {key!r}; expected a set or list of the vertices that {key!r} is "
+                "joined to"
+            )
+        rows.append([key, *members])
+    if layout not in (None, "groups", "adjacency"):
+        raise InputError(
+            f"layout is {layout!r}; a dictionary holds groups, or neighbours (layout='adjacency')"
+        )
+    shared = {key for key, *_ in rows} & {member for _, *members in rows for member in members}
+    if layout is None and shared and kind == "bipartite":
+        pairs = [(key, member) for key, *members in rows for member in members]
+        both = {frozenset(pair) for pair in pairs}
+        raise InputError(
+            f"the dictionary can be read in 2 ways, because {next(iter(shared))!r} is a key and a member: as groups: "
+            f"{len(rows):,} x {len({b for _, b in pairs}):,} vertices, {len(set(pairs)):,} edges; as neighbours of one "
+            f"set of vertices: {len(both):,} edges. Choose layout='groups' or layout='adjacency'"
+        )
+    u = [key for key, *members in rows for _ in members]
+    v = [member for _, *members in rows for member in members]
+    if (layout == "adjacency" or shared) and kind == "bipartite" and layout != "groups":
+        turned = two_colours("the dictionary", u, v)
+        u, v = (
+            [b if turn else a for a, b, turn in zip(x, y, turned, strict=True)] for x, y in ((u, v), (v, u))
+        )
+    columns = [label_array(u), label_array(v)]
+    return assemble_columns(columns, (), Origin("dictionary", "members"), kind, None, None, None, None)
+
+
+def _is_entry(key: Any, member: Any, value: Any, missing: str | None) -> bool:
+    """Return whether the value of a nested dictionary is an entry; attributes of an edge are one."""
+    if isinstance(value, Mapping):
+        return True
+    cell = cell_of_object(value)
+    if cell is None and missing != "drop":
+        raise GraphError(
+            f"the dictionary has no value at [{key!r}][{member!r}]; missing='drop' reads missing entries as no edge"
+        )
+    return cell is not None and entry_of(cell) is not False
