@@ -151,7 +151,7 @@ def test_what_stands_at_the_output_is_replaced_only_on_request(women: Path, tmp_
     ("kind", "options", "message"),
     [
         ("truss", {}, "expected wing or tip"),
-        ("tip", {}, "one layer: u or v"),
+        ("tip", {}, "one layer: u, v or its name"),
         ("wing", {"layer": "u"}, "leave layer out"),
         ("wing", {"engine": "tpu"}, "expected auto, cpu or gpu"),
         ("wing", {"threads": 0, "engine": "cpu"}, "threads is 0"),
