@@ -15,7 +15,8 @@ import pytest
 
 __all__ = ["leave_out", "read_names"]
 
-NAMES = Path(__file__).resolve().parents[1] / "slow.txt"
+ROOT = Path(__file__).resolve().parents[2]
+NAMES = ROOT / "tests" / "slow.txt"
 
 
 def read_names(path: Path = NAMES) -> dict[str, bool]:
@@ -31,13 +32,17 @@ def read_names(path: Path = NAMES) -> dict[str, bool]:
 
 
 def leave_out(items: Iterable[pytest.Item], names: dict[str, bool]) -> set[str]:
-    """Mark as slow what the default run leaves out, except on GPUs; return the names that no item has."""
-    unused = set(names)
+    """Mark as slow what the default run leaves out, except on GPUs; return the names that no item has.
+
+    Names in files that cannot be imported here are not among them.
+    """
+    unused, files = set(names), set[str]()
     by_test: dict[str, list[Any]] = defaultdict(list)
     for item in items:
         if next(item.iter_markers("gpu"), None):
             continue
         test = item.nodeid.partition("[")[0]
+        files.add(test.partition("::")[0])
         unused -= {item.nodeid, test}
         if names.get(item.nodeid, names.get(test, False)):
             item.add_marker(pytest.mark.slow)
@@ -46,7 +51,9 @@ def leave_out(items: Iterable[pytest.Item], names: dict[str, bool]) -> set[str]:
     for combinations in by_test.values():
         for item in _without_new_values(combinations):
             item.add_marker(pytest.mark.slow)
-    return unused
+    return {
+        name for name in unused if (file := name.partition("::")[0]) in files or not (ROOT / file).is_file()
+    }
 
 
 def _is_on_emulator(item: Any) -> bool:
