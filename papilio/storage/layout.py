@@ -119,6 +119,10 @@ class Evidence:
         rows = [row for row in self.rows if len(row) == self.width]
         return [list(column) for column in zip(*rows, strict=True)] or [[] for _ in self.names]
 
+    def name(self, at: int) -> str:
+        """Return the name of a column, empty if it has none: a header may be shorter than the rows."""
+        return self.names[at] if at < len(self.names) else ""
+
     @cached_property
     def key(self) -> int | None:
         """The column that names the rows of a matrix, or None."""
@@ -132,7 +136,7 @@ class Evidence:
             self.names and any(isinstance(cell, str) for cell in first)
         ):
             return 0
-        is_index = bool(self.names) and self.width > 2 and not is_number(_as_number(self.names[0]))
+        is_index = bool(self.names) and self.width > 2 and not is_number(_as_number(self.name(0)))
         return (
             0
             if is_index and all(isinstance(cell, int) for cell in first) and self._has_value_names()
@@ -153,7 +157,7 @@ class Evidence:
 
     def _is_value_table(self, places: Sequence[int]) -> bool:
         """Return whether columns hold numbers, truth values, or one word for presence."""
-        found = [at for at in places if not (self.names and plain_name(self.names[at]) in _ATTRIBUTES)]
+        found = [at for at in places if plain_name(self.name(at)) not in _ATTRIBUTES]
         words = {cell.lower() for at in found for cell in self.columns[at] if isinstance(cell, str)}
         numbers = any(is_number(cell) for at in found for cell in self.columns[at])
         if not words:
@@ -217,7 +221,9 @@ def decide(seen: Evidence, asked: Layout | None, *, bipartite: bool = True) -> P
     if plan.layout == "edges":
         _refuse_lists_in_cells(seen)
         _refuse_complete_weights(seen)
-    elif plan.layout == "matrix" and _is_symmetric(seen):
+    elif plan.layout == "matrix":
+        _refuse_full_rows(seen)
+    if plan.layout == "matrix" and _is_symmetric(seen):
         if bipartite and not _is_clear_adjacency(seen):
             raise InputError(ambiguous(seen, "matrix", "adjacency"))
         return plan_of(seen, "adjacency")
@@ -561,12 +567,27 @@ def _refuse_lists_in_cells(seen: Evidence) -> None:
             lists = [set(word.split(mark)) for word in words if mark in word]
             parts = Counter(part for each in lists for part in each)
             if len(lists) > 1 and 2 * len(lists) >= len(words) and max(parts.values()) > 1:
-                name = seen.names[at] if seen.names else f"column {at + 1}"
+                name = seen.name(at) or f"column {at + 1}"
                 raise InputError(
                     f"{seen.source}: {name} holds lists separated by {mark!r}, such as {words[0]!r}; write one edge a "
                     f"row (in pandas, frame.assign(x=frame.x.str.split({mark!r})).explode('x')), or set "
                     "layout='edges' (--layout edges) if these are names"
                 )
+
+
+def _refuse_full_rows(seen: Evidence) -> None:
+    """Raise InputError for rows of numbers without names and zeros: perhaps ends, a weight and a time."""
+    has_names = bool(seen.names) or seen.key is not None or seen.row_names is not None
+    if has_names or len(seen.rows) < 2 or not all(seen.entries):
+        return
+    cells = {cell for at in seen.values for cell in seen.columns[at]}
+    if cells == {1} or any(isinstance(cell, bool) for cell in cells):
+        return
+    raise InputError(
+        f"{seen.source} has {seen.width} columns of numbers without names, and no zero: as a matrix, each row is "
+        f"joined to all columns. If two columns are the ends of edges, pass these two (array[:, :2]); else set "
+        f"layout='matrix' (--layout matrix)"
+    )
 
 
 def _refuse_complete_weights(seen: Evidence) -> None:
@@ -585,7 +606,7 @@ def _refuse_complete_weights(seen: Evidence) -> None:
     only_bits = all(
         entry_of(cell) is not None and (isinstance(cell, str) or cell in (0, 1)) for cell in weights
     )
-    is_rating = bool(seen.names) and plain_name(seen.names[at]) in _RATINGS
+    is_rating = plain_name(seen.name(at)) in _RATINGS
     if (
         n_pairs < n_all
         and (is_rating or any(map(_is_negative, weights)))
@@ -593,8 +614,8 @@ def _refuse_complete_weights(seen: Evidence) -> None:
         and seen.weight is None
     ):
         return
-    name = seen.names[at] if seen.names else f"column {at + 1}"
-    ref = seen.names[at] if seen.names else f"{at + 1}"
+    name = seen.name(at) or f"column {at + 1}"
+    ref = seen.name(at) or f"{at + 1}"
     said = next(cell for cell in weights if entry_of(cell) is False)
     wanted = f"{ref} > 0" if is_number(said) and not isinstance(said, bool) else f"{ref} != {said}"
     n_left = len({pair for pair, cell in zip(zip(u, v, strict=True), weights, strict=True) if entry_of(cell)})
@@ -611,9 +632,7 @@ def _weight_of(seen: Evidence) -> int | None:
     assert seen.ends is not None
     left = [at for at in range(seen.width) if at not in seen.ends]
     if seen.names:
-        left = [
-            at for at in left if not (at == 0 and plain_name(seen.names[at]) in ("", "index", "unnamed0"))
-        ]
+        left = [at for at in left if not (at == 0 and plain_name(seen.name(at)) in ("", "index", "unnamed0"))]
     if len(left) != 1 or not seen.columns[left[0]]:
         return None
     cells = [cell for cell in seen.columns[left[0]] if cell is not None]

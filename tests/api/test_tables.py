@@ -146,9 +146,11 @@ def test_pairs_are_read() -> None:
     assert len(result.vectors.aligned("edge")) == 89
     signed = papilio.count([(u, v, -1 if u == v else 1) for u in "ab" for v in "ab"], "balanced-butterfly")
     assert signed.count == 1
-    for wrong in ([("a", "b"), ("c",)], [("a", "b"), ("a", "b", 1)], [{"a", "b"}], [(1, 2, 3, 4)]):
+    for wrong in ([("a", "b"), ("c",)], [("a", "b"), ("a", "b", 1)], [("a", "b", 1, 2)]):
         with pytest.raises(InputError, match="an edge is a pair"):
             papilio.count(wrong, "butterfly")
+    with pytest.raises(InputError, match=r"pass these two \(array\[:, :2\]\)"):
+        papilio.count([(1, 2, 3, 4), (1, 3, 4, 5), (2, 3, 1, 1)], "butterfly")
 
 
 def test_graphs_of_igraph_are_read() -> None:

@@ -170,7 +170,7 @@ def test_shells_complete_commands_motifs_and_flags(shell: type[Any]) -> None:
     assert completed(["count"], "max") == ["maximal-biclique", "maximal-clique"]
     assert completed(["enumerate"], "c") == ["clique"]
     assert completed(["submit", "count"], "bi") == ["biclique"]
-    assert completed(["count", "biclique"], "--max") == ["--max-p", "--max-q"]
+    assert completed(["count", "biclique"], "--max") == ["--max-p", "--max-q", "--max-malformed"]
     assert "--verbose" in completed([], "--")
 
 

@@ -145,7 +145,7 @@ def test_nothing_is_written_under_the_names_in_an_archive(tmp_path: Path, name: 
 
 
 def test_the_size_of_a_member_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = b"1 1\n" * 100_000
+    lines = b"7 9\n" * 100_000
     paths = [
         tar(tmp_path / "x.tar.bz2", {"out.x": lines}, "w:bz2"),
         zipped(tmp_path / "x.zip", {"out.x": lines}),

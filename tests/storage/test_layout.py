@@ -85,6 +85,24 @@ def test_an_object_is_what_it_seems(name: str) -> None:
     assert count(make()) == right
 
 
+RATINGS = np.array([[196, 242, 3, 881], [186, 302, 3, 891], [22, 377, 1, 878], [244, 51, 2, 880]])
+"""User, item, rating, time."""
+
+
+@pytest.mark.parametrize(
+    "source",
+    [RATINGS, RATINGS.astype(float), RATINGS.tolist(), list(map(tuple, RATINGS.tolist()))],
+    ids=["integers", "floats", "lists", "tuples"],
+)
+def test_edges_with_a_weight_and_a_time_are_no_matrix(source: Any, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="4 columns of numbers without names, and no zero"):
+        papilio.read(source)
+    with pytest.raises(InputError, match="4 columns of numbers without names, and no zero"):
+        papilio.read(npy(tmp_path / "ratings.npy", source))
+    assert papilio.read(source, layout="matrix").n_edges == 16
+    assert papilio.read(RATINGS[:, :2]).n_edges == 4
+
+
 FILES: dict[str, tuple[str, int]] = {
     "names": (",p,q,r,s\nA,3,0,1,2\nB,0,5,1,0\nC,2,2,0,1\nD,1,1,1,1\nE,0,0,0,4\n", 8),
     "numbers as names of rows": ("site,p,q,r,s\n7,3,0,1,2\n9,0,5,1,0\n4,2,2,0,1\n5,1,1,1,1\n6,0,0,0,4\n", 8),

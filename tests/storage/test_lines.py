@@ -222,7 +222,7 @@ def check_csv(seed: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     skip = rng.random() < 0.5
     options = ReadOptions(
         "tsv" if mark == "\t" else "csv", columns=WantedColumns(1, 2), labels=labels, header=True, quotes=True,
-        skip_malformed=skip, encoding=None if encoding == "utf-8-sig" else encoding,
+        skip_malformed=skip, max_malformed=1.0, layout="edges", encoding=None if encoding == "utf-8-sig" else encoding,
     )  # fmt: skip
     found = read_text(path, options)
     what = f"{seed!r} {data!r}"
