@@ -11,6 +11,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -47,6 +48,9 @@ FIRST = (
 """What takes longest or waits most of its time begins first, and the rest overlaps with it."""
 
 SKIP_LINES = 10
+
+SET_BY_LIBRARIES = {"context variable decimal_context", "environment variable PYTEST_CURRENT_TEST"}
+"""What changes during a test and is none of its doing."""
 
 # Hundreds of processes start below: where bytecode is not kept, each compiles all modules again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -200,6 +204,24 @@ def conversions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PAPILIO_CACHE", str(tmp_path_factory.mktemp("conversions")))
         yield
+
+
+def state_of_process() -> dict[str, object]:
+    """Return what a test must leave as it found it: the folder, environment variables, context variables."""
+    variables = {f"environment variable {name}": value for name, value in os.environ.items()}
+    context = {f"context variable {variable.name}": value for variable, value in copy_context().items()}
+    return variables | context | {"current folder": os.getcwd()}
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_behind() -> Iterator[None]:
+    """Blame the test that leaves something behind, not those that come after it in this order alone."""
+    before = state_of_process()
+    yield
+    after = state_of_process()
+    left = {name for name in before.keys() | after.keys() if before.get(name) is not after.get(name)}
+    changed = {name for name in left if before.get(name) != after.get(name)} - SET_BY_LIBRARIES
+    assert not changed, f"the test leaves changed: {', '.join(sorted(changed))}"
 
 
 @pytest.fixture

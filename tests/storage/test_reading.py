@@ -771,5 +771,5 @@ def test_warnings_can_be_turned_off(ratings: Path) -> None:
 def test_a_block_that_nobody_ended_is_closed_in_any_context() -> None:
     """The garbage collector may run in another one, as that of a thread."""
     block = readings_reported(print)
-    block.__enter__()
+    copy_context().run(block.__enter__)
     copy_context().run(block.__exit__, None, None, None)
