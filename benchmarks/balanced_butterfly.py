@@ -88,9 +88,7 @@ def measure_case(
     """Measure butterflies without and with signs, the census, and every k for pairs of either layer."""
 
     def run(what: str, motif: Motif, expected: int) -> Measurement:
-        return measure(
-            f"{name} {what}", graph, motif, engine, "total", limit=limit, expected=expected, repeats=repeats
-        )
+        return measure(f"{name} {what}", graph, motif, engine, "total", limit=limit, expected=expected, repeats=repeats)
 
     def count(motif: Motif) -> tuple[int, dict[tuple[int, int], int]]:
         used = load_engine(motif, engine)
@@ -118,9 +116,7 @@ def main() -> int:
     """Run the requested cases; the exit status is 1 when a count is wrong."""
     parser = make_parser(__doc__)
     parser.add_argument("--engine", choices=("cpu", "gpu"), required=True)
-    parser.add_argument(
-        "--cases", help="comma-separated names; by default those of a minute (rb1 only on a GPU)"
-    )
+    parser.add_argument("--cases", help="comma-separated names; by default those of a minute (rb1 only on a GPU)")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--tables", action="store_true", help="every k, for pairs of either layer, as well")
     options = parser.parse_args()

@@ -204,9 +204,7 @@ def _bound(seconds: float) -> str:
 def run_cases(options: argparse.Namespace) -> Iterator[Row]:
     """Measure the requested cases in every requested way."""
     graphs: dict[str, BipartiteGraph | None] = {}
-    ways = [
-        each.split(",") for each in (options.threads, options.algorithms, options.anchors, options.orders)
-    ]
+    ways = [each.split(",") for each in (options.threads, options.algorithms, options.anchors, options.orders)]
     for case in (case for case in CASES if not options.cases or case.name in options.cases.split()):
         if case.graph not in graphs:
             graphs[case.graph] = load_graph(case.graph, options.data)

@@ -77,9 +77,7 @@ class Row:
     correct: bool
 
 
-def measure(
-    case: BicliqueCase, engine: Any, prepared: Any, prepare_s: float, variant: str, repeats: int
-) -> Row:
+def measure(case: BicliqueCase, engine: Any, prepared: Any, prepare_s: float, variant: str, repeats: int) -> Row:
     """Time one way, ``repeats`` times, but once only when it takes longer than a second; an untimed round compiles."""
     engine.run(prepared, 0, min(1, prepared.n_items))
     kernels, runs = [], []

@@ -112,9 +112,7 @@ def compare_tiles(options: Namespace) -> int:
                 prepare_s = perf_counter() - started
                 counted, text = show_tiles(engine, prepared, options.repeats)
                 found = {"total": counted.total, **counted.vectors}
-                same = all(
-                    np.array_equal(each, expected.setdefault(key, each)) for key, each in found.items()
-                )
+                same = all(np.array_equal(each, expected.setdefault(key, each)) for key, each in found.items())
                 wrong += not same
                 print(
                     f"{name} per {per}, {graph.n_edges} edges, {counted.work} wedges, at most {tiles} tiles: "
@@ -131,12 +129,8 @@ def main() -> int:
     parser.add_argument("--cases", help="comma-separated names; by default all (rb1 only on a GPU)")
     parser.add_argument("--per", default=",".join(GRANULARITIES), help="comma-separated granularities")
     parser.add_argument("--repeats", type=int, default=7)
-    parser.add_argument(
-        "--hub-tiles", type=int, nargs="+", help="compare maximum tiles of hub columns, 0 for none"
-    )
-    parser.add_argument(
-        "--rmat", nargs="*", default=[], help="with --hub-tiles: scale and draws, such as 16,3e7"
-    )
+    parser.add_argument("--hub-tiles", type=int, nargs="+", help="compare maximum tiles of hub columns, 0 for none")
+    parser.add_argument("--rmat", nargs="*", default=[], help="with --hub-tiles: scale and draws, such as 16,3e7")
     parser.add_argument("--stores", nargs="*", type=Path, default=[], help="with --hub-tiles: graph stores")
     options = parser.parse_args()
     if options.hub_tiles:

@@ -112,9 +112,7 @@ def measure(name: str, question: Question, ways: Ways, asker: Asker, options: ar
 
     def ask(within_s: float, way: dict[str, str]) -> tuple[float, int, Any] | None:
         wait_s = options.slowdown * 3 * within_s + options.grace
-        return asker.ask(
-            question.motif, wait_s, question.per, within_s=within_s, by_processor=by_processor, **way
-        )
+        return asker.ask(question.motif, wait_s, question.per, within_s=within_s, by_processor=by_processor, **way)
 
     found: dict[str, tuple[float, int, Any] | None] = {"auto": ask(options.most, {})}
     for _ in range(2):
@@ -161,9 +159,7 @@ COLUMNS: dict[str, Callable[[Row], str]] = {
     "question": lambda row: row.question,
     "count": lambda row: ("" if row.count is None else str(row.count)) + ("" if row.agree else " WRONG"),
     "auto, ms": lambda row: show_ms(row.seconds["auto"]),
-    "ways, ms": lambda row: ", ".join(
-        f"{way} {show_ms(s)}" for way, s in row.seconds.items() if way != "auto"
-    ),
+    "ways, ms": lambda row: ", ".join(f"{way} {show_ms(s)}" for way, s in row.seconds.items() if way != "auto"),
     "behind": lambda row: row.behind,
     "chosen": lambda row: row.chosen,
 }

@@ -152,9 +152,7 @@ def table_lines(rows: list[Row], facts: dict[str, str]) -> list[str]:
         asked = "maximal" if isinstance(row.motif, MaximalClique) else f"k = {row.motif.k or 'all'}"
         number = f"{row.count:,}" if row.count < 10**18 else f"{row.count:.3e}"
         correct = ("yes" if row.correct else "NO") if row.peer else ""
-        lines.append(
-            f"| {row.graph} | {asked} | {number} | {row.ours_s:.4f} | {beside} | {share} | {correct} |"
-        )
+        lines.append(f"| {row.graph} | {asked} | {number} | {row.ours_s:.4f} | {beside} | {share} | {correct} |")
     return lines
 
 

@@ -166,9 +166,7 @@ def time_prepare(engine: Any, graph: UnipartiteGraph, case: CliqueCase) -> tuple
     return prepared, median(kernels[1:]), median(times[1:])
 
 
-def time_run(
-    engine: Any, prepared: Any, pieces: int = 1, most_s: float = inf
-) -> tuple[Partial, float, float]:
+def time_run(engine: Any, prepared: Any, pieces: int = 1, most_s: float = inf) -> tuple[Partial, float, float]:
     """Run all items, in slices that end after ``most_s``; return the result, the kernels' time and the time of all."""
     sums = np.cumsum(prepared.work, dtype=np.float64)
     cuts = np.searchsorted(sums, np.arange(1, pieces) / pieces * (sums[-1] if sums.size else 0))
@@ -286,9 +284,7 @@ def main() -> int:
     for row in run_cases(options):
         rows.append(row)
         cells = [row.case, row.algorithm, row.variant]
-        cells += [
-            f"{seconds * 1e3:.3f}" for seconds in (row.order_s, row.prepare_s, row.kernels_s, row.run_s)
-        ]
+        cells += [f"{seconds * 1e3:.3f}" for seconds in (row.order_s, row.prepare_s, row.kernels_s, row.run_s)]
         cells += [f"{row.words:.3g}", f"{row.words / row.kernels_s / limit:.1%}", str(row.blocks)]
         cells += [f"{row.balance[0]:.2f}/{row.balance[1]:.2f}", row.total if row.is_whole else "cut off"]
         cells += ["yes" if row.correct else "NO"]

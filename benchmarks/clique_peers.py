@@ -93,9 +93,7 @@ def _orient(indptr: Ints, ids: Ints, rank: Ints) -> tuple[Ints, Ints]:
 
 
 @plain
-def _descend(
-    level: int, begin: Ints, adjacent: Ints, degree: Ints, members: Ints, size: Ints, label: Ints
-) -> int:
+def _descend(level: int, begin: Ints, adjacent: Ints, degree: Ints, members: Ints, size: Ints, label: Ints) -> int:
     """Count the cliques of ``level`` vertices in the subgraph of a level; ``degree`` and ``members`` are by level."""
     count = 0
     if level == 2:

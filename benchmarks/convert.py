@@ -94,16 +94,12 @@ def convert_once(source: str, output: str, memory_bytes: int, kind: str) -> dict
 
 def main() -> int:
     """Run the benchmark; the exit status is 1 when a repeat passes its memory bound."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--edges", type=float, default=2e7)
     parser.add_argument("--memory-gib", type=float, default=2)
     parser.add_argument("--kind", choices=KINDS, default="integer")
     parser.add_argument("--repeats", type=int, default=1)
-    parser.add_argument(
-        "--directory", type=Path, help="for the text and the store, which are removed afterwards"
-    )
+    parser.add_argument("--directory", type=Path, help="for the text and the store, which are removed afterwards")
     parser.add_argument("--output", type=Path, help="JSON file for the measurements")
     parser.add_argument("--once", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -116,9 +112,7 @@ def main() -> int:
         source = Path(directory) / "edges.txt"
         write_text(source, int(options.edges), options.kind)
         size = source.stat().st_size
-        print(
-            f"{options.kind}: {int(options.edges):,} lines, {size / 2**20:,.0f} MiB, load {os.getloadavg()[0]:.1f}"
-        )
+        print(f"{options.kind}: {int(options.edges):,} lines, {size / 2**20:,.0f} MiB, load {os.getloadavg()[0]:.1f}")
         for repeat in range(options.repeats):
             command = [sys.executable, "-m", "benchmarks.convert", "--kind", options.kind]
             command += [

@@ -41,18 +41,14 @@ CASES: tuple[tuple[str, PeelingKind, Layer | None], ...] = (
 )
 
 
-def run_cpu(
-    graph: BipartiteGraph, kind: PeelingKind, layer: Layer | None, n_ranges: int | None
-) -> Decomposed:
+def run_cpu(graph: BipartiteGraph, kind: PeelingKind, layer: Layer | None, n_ranges: int | None) -> Decomposed:
     """Decompose on all processors."""
     from papilio.kernels.peel.decompose import decompose_on_cpu
 
     return decompose_on_cpu(graph, kind, layer, None, None, False, ignore_report, n_ranges)
 
 
-def run_gpu(
-    graph: BipartiteGraph, kind: PeelingKind, layer: Layer | None, n_ranges: int | None
-) -> Decomposed:
+def run_gpu(graph: BipartiteGraph, kind: PeelingKind, layer: Layer | None, n_ranges: int | None) -> Decomposed:
     """Decompose on the first GPU."""
     from papilio.kernels.device.cuda import CudaDevice
     from papilio.kernels.peel.decompose import decompose_on_gpu
@@ -97,24 +93,18 @@ def measure(
             **{f"{phase} s": round(peeled.seconds[phase], 5) for phase in ("index", "coarse", "fine")},
             "total s": round(total, 5),
             "updates/s": round(peeled.updates / peel_s) if peel_s > 0 else 0,
-            "baseline/ours": round(BASELINE_S[name] / total, 1)
-            if kind == "wing" and name in BASELINE_S
-            else None,
+            "baseline/ours": round(BASELINE_S[name] / total, 1) if kind == "wing" and name in BASELINE_S else None,
         }
         yield row, peeled.numbers
 
 
 def main() -> None:
     """Print the table, and write it as JSON."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder with bipartite/<name>.txt.gz")
     parser.add_argument("--engine", choices=["cpu", "gpu", "both"], default="both")
     parser.add_argument("--graphs", nargs="*", help="names; by default all that are there")
-    parser.add_argument(
-        "--ranges", type=int, nargs="*", default=[0], help="numbers of ranges to try; 0 is the default"
-    )
+    parser.add_argument("--ranges", type=int, nargs="*", default=[0], help="numbers of ranges to try; 0 is the default")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--output", type=Path)
     given = parser.parse_args()
@@ -137,9 +127,7 @@ def main() -> None:
             sys.exit(f"{name} {kind} {layer}: the answers differ")
     if given.output:
         machine: EngineName = "cpu" if given.engine == "cpu" else "gpu"
-        given.output.write_text(
-            json.dumps({"machine": describe_machine(machine), "rows": rows}, indent=1) + "\n"
-        )
+        given.output.write_text(json.dumps({"machine": describe_machine(machine), "rows": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

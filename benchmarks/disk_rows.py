@@ -66,9 +66,7 @@ def _ranks(degree: Ranks) -> Ranks:
     return rank
 
 
-def sort_by_duckdb(
-    store: GraphStore, directory: Path, memory_bytes: int, threads: int, edge_ids: bool
-) -> None:
+def sort_by_duckdb(store: GraphStore, directory: Path, memory_bytes: int, threads: int, edge_ids: bool) -> None:
     """Write the neighbours in the rows of each layer to ``ids-u`` and ``ids-v``, and edge ids to ``edges-u`` and -v."""
     degrees = np.zeros(store.n_u, np.int64), np.zeros(store.n_v, np.int64)
     for edge_ends in _read_edges(store):
@@ -86,9 +84,7 @@ def sort_by_duckdb(
                 keys: Keys = (ranks[own][ends[own]] << 32 | ranks[1 - own][ends[1 - own]]).view(np.uint64)
                 edges = np.arange(first, first + keys.size)
                 first += keys.size
-                yield pa.record_batch(
-                    [pa.array(each) for each in (keys, edges)[: len(columns)]], schema=schema
-                )
+                yield pa.record_batch([pa.array(each) for each in (keys, edges)[: len(columns)]], schema=schema)
 
         config = {
             "memory_limit": f"{limit}MB",
@@ -118,9 +114,7 @@ def _digest(directory: Path, edge_ids: bool) -> str:
     return found.hexdigest()
 
 
-def run_once(
-    way: str, path: str, place: Path, memory_bytes: int, threads: int, edge_ids: bool
-) -> dict[str, Any]:
+def run_once(way: str, path: str, place: Path, memory_bytes: int, threads: int, edge_ids: bool) -> dict[str, Any]:
     """Make the rows in this process, after compiling; return time and memory."""
     with write_disk_rows(open_store(f"{path}-small"), place, memory_bytes, threads, with_edges=edge_ids):
         store = open_store(path)
@@ -139,9 +133,7 @@ def run_once(
 
 def main() -> int:
     """Run the benchmark; the exit status is 1 when the two write different rows."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--edges", type=float, default=3e7)
     parser.add_argument("--memory-gib", type=float, nargs="+", default=[0.5, 2])
     parser.add_argument("--threads", type=int, default=os.cpu_count())

@@ -23,9 +23,7 @@ from papilio.storage.generate import Rmat, generate
 
 def main() -> int:
     """Run the jobs; the exit status is 1 when two of them disagree."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cluster", choices=("local", "cuda"), required=True)
     parser.add_argument("--workers", help="comma-separated; by default 1 and all GPUs (1 and 2 on local)")
     parser.add_argument("--scale-u", type=int, default=21)
@@ -52,14 +50,10 @@ def main() -> int:
                     row = {"workers": n_workers, "repeat": repeat, "start_s": start_s, **result.to_dict()}
                     rows.append(row)
                     phases = " ".join(f"{name} {1e3 * s:.0f}" for name, s in result.seconds.items())
-                    print(
-                        f"workers {n_workers} repeat {repeat} count {result.count} ms: {phases}", flush=True
-                    )
+                    print(f"workers {n_workers} repeat {repeat} count {result.count} ms: {phases}", flush=True)
     if options.output is not None:
         facts = describe_machine("gpu" if options.cluster == "cuda" else "cpu")
-        options.output.write_text(
-            json.dumps({"machine": facts, "jobs": rows}, indent=1) + "\n", encoding="utf-8"
-        )
+        options.output.write_text(json.dumps({"machine": facts, "jobs": rows}, indent=1) + "\n", encoding="utf-8")
     return 0 if len(counts) == 1 else 1
 
 

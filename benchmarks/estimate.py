@@ -138,13 +138,9 @@ COLUMNS: dict[str, Callable[[Row], str]] = {
 
 def main() -> int:
     """Print the table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--engine", choices=["cpu", "gpu"], default="cpu")
-    parser.add_argument(
-        "--data", type=Path, default=Path("data"), help="folder with bipartite and unipartite"
-    )
+    parser.add_argument("--data", type=Path, default=Path("data"), help="folder with bipartite and unipartite")
     parser.add_argument("--cases", nargs="+", default=CASES)
     parser.add_argument("--seeds", type=int, default=1000)
     parser.add_argument("--first", type=int, default=0, help="the first seed")

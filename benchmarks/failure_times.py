@@ -140,9 +140,7 @@ TESTS = [
 
 def main() -> int:
     """Run the tests and write the table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, help="Markdown file; by default standard output")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -197,9 +195,7 @@ def write_table(tests: Sequence[FailureTest], outcomes: dict[str, list[tuple[str
     for test in tests:
         cases = outcomes.get(f"{test.file}::{test.test}", [])
         kinds = {outcome for outcome, _ in cases}
-        seconds = (
-            f"{sum(seconds for _, seconds in cases):.1f}" if kinds == {"passed"} else ", ".join(sorted(kinds))
-        )
+        seconds = f"{sum(seconds for _, seconds in cases):.1f}" if kinds == {"passed"} else ", ".join(sorted(kinds))
         lines.append(
             f"| {test.failure} | `{test.file}::{test.test}` | {len(cases)} | {seconds or 'not run'} | {test.asserts} |"
         )

@@ -72,10 +72,7 @@ def write_graphs(folder: Path) -> None:
     pairs = {(draw.randrange(400), draw.randrange(300)) for _ in range(2600)}
     for circle, (readers, books) in enumerate([(12, 9), (8, 14), (20, 6)]):
         pairs |= {
-            (40 * circle + r, 30 * circle + b)
-            for r in range(readers)
-            for b in range(books)
-            if draw.random() < 0.9
+            (40 * circle + r, 30 * circle + b) for r in range(readers) for b in range(books) if draw.random() < 0.9
         }
     lines = "".join(f"reader {r},book {b}\n" for r, b in sorted(pairs))
     (folder / "ratings.csv").write_text(f"reader,book\n{lines}")
@@ -130,9 +127,7 @@ def table(measured: dict[str, list[Row]]) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--before", metavar="COMMIT")
     parser.add_argument("--wheel", metavar="FILE")
     parser.add_argument("--only", nargs="+", default=[], metavar="WORD")

@@ -41,9 +41,7 @@ def _words32(seed: int, start: int, n: int) -> NDArray[np.uint32]:
     return raw.astype("<u8", copy=False).view("<u4")[start % 2 : start % 2 + n]
 
 
-def _draw_block(
-    scale_u: int, scale_v: int, edges: int, seed: int, start: int, stop: int
-) -> NDArray[np.int64]:
+def _draw_block(scale_u: int, scale_v: int, edges: int, seed: int, start: int, stop: int) -> NDArray[np.int64]:
     """Keys ``u << 32 | v`` of the draws [start, stop), in the order drawn."""
     at_a, at_ab, at_abc = (_float32_threshold(p) for p in (A, A + B, A + B + C))
     u = np.zeros(stop - start, dtype=np.int64)
@@ -130,9 +128,7 @@ def main() -> None:
     parser.add_argument("seed", type=int)
     parser.add_argument("output", help="path of the .npy file")
     options = parser.parse_args()
-    n_u, n_v, u, v = rmat_baseline(
-        options.kind, options.scale_u, options.scale_v, options.edges, options.seed
-    )
+    n_u, n_v, u, v = rmat_baseline(options.kind, options.scale_u, options.scale_v, options.edges, options.seed)
     np.save(options.output, np.stack((u, v), axis=1).astype(np.int64))
     print(f"{options.output}: {n_u} x {n_v} vertices, {u.size} edges")
 

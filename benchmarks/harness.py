@@ -188,8 +188,7 @@ def measure(
         seconds["processor"] = spent / repeats
     seconds["after_copy"] = seconds["prepare"] + seconds["run"]
     correct = partial.total == expected and all(
-        _exact_sum(vector) == (4 if name == "edge" else 2) * expected
-        for name, vector in partial.vectors.items()
+        _exact_sum(vector) == (4 if name == "edge" else 2) * expected for name, vector in partial.vectors.items()
     )
     return Measurement(
         name, engine_name, per, graph.n_edges, partial.work, partial.total, correct, seconds, kernels, limit,
@@ -230,9 +229,7 @@ def describe_machine(engine: EngineName) -> dict[str, str]:
 class Asker:
     """A process that counts in one graph, begun again when an answer takes too long; ``first`` is not timed."""
 
-    def __init__(
-        self, graph: Any, engine: EngineName, threads: int | None, first: Motif | None = None
-    ) -> None:
+    def __init__(self, graph: Any, engine: EngineName, threads: int | None, first: Motif | None = None) -> None:
         self._arguments, self._first = (graph, engine, threads), first
         self._process: Any = None
 
@@ -297,19 +294,13 @@ def make_parser(
     description: str | None, *, engines: bool = False, seconds: float | None = None
 ) -> argparse.ArgumentParser:
     """Return a parser of ``--data`` and ``--output``; of ``--engine`` and, with a default, ``--seconds`` on request."""
-    parser = argparse.ArgumentParser(
-        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--data", type=Path, default=Path("data"), help="folder with bipartite and unipartite"
-    )
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=Path("data"), help="folder with bipartite and unipartite")
     parser.add_argument("--output", type=Path, help="file for the measurements")
     if engines:
         parser.add_argument("--engine", choices=["cpu", "gpu"], default="cpu")
     if seconds is not None:
-        parser.add_argument(
-            "--seconds", type=float, default=seconds, help="begin nothing more after this time"
-        )
+        parser.add_argument("--seconds", type=float, default=seconds, help="begin nothing more after this time")
     return parser
 
 

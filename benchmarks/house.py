@@ -94,9 +94,7 @@ def follow(store: str) -> dict[str, set[str]]:
 
 def main() -> None:
     """Print one of the two tables."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["lines", "ways"])
     parser.add_argument("store", nargs="?")
     given = parser.parse_args()

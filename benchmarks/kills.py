@@ -104,9 +104,7 @@ def _kill(job: Path, command: list[str], after_s: float) -> float | None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("graph", help="store or file")
     parser.add_argument("motif", help="as of papilio count; its own flags may follow")
     parser.add_argument("--kills", type=int, default=50)

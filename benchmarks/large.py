@@ -71,9 +71,7 @@ def _runs(terms: tuple[Shape, ...], p: int, q: int, layer: str) -> Iterator[tupl
             yield term.copies * size_v, comb(size_u, p) * comb(size_v - 1, q - 1) if size_v else 0
 
 
-def require_vertices(
-    terms: tuple[Shape, ...], vectors: dict[str, NDArray[np.uint64]], p: int = 2, q: int = 2
-) -> None:
+def require_vertices(terms: tuple[Shape, ...], vectors: dict[str, NDArray[np.uint64]], p: int = 2, q: int = 2) -> None:
     """Compare the (p,q)-bicliques of every vertex with the closed form; SystemExit names the first that differs."""
     for layer, counts in vectors.items():
         runs = list(_runs(terms, p, q, layer))
@@ -151,9 +149,7 @@ def count_all(
     """Count butterflies within a share of the memory of the whole; SystemExit for a wrong count."""
     job = job_of(store, Question.of(papilio.Butterfly(), "vertex"))
     forecast = predict_memory(job, engine, available_threads())  # type: ignore[arg-type]
-    kind, whole = (
-        ("host_memory", forecast.host_bytes) if engine == "cpu" else ("device_memory", forecast.device_bytes)
-    )
+    kind, whole = ("host_memory", forecast.host_bytes) if engine == "cpu" else ("device_memory", forecast.device_bytes)
     budget: dict[str, int] = {} if fraction >= 1 else {kind: int(fraction * whole)}
     parts, cut_s = None, 0.0
     if budget:
@@ -162,9 +158,7 @@ def count_all(
     rows = []
     for per in granularities:
         cluster = "inline" if engine == "cpu" else "cuda"
-        with papilio.open_cluster(
-            cluster, engine=engine, workers=None if engine == "cpu" else workers
-        ) as executor:  # type: ignore[arg-type]
+        with papilio.open_cluster(cluster, engine=engine, workers=None if engine == "cpu" else workers) as executor:  # type: ignore[arg-type]
             row, result = count_once(
                 Path(store.path),
                 papilio.Butterfly(),
@@ -187,18 +181,12 @@ def count_all(
 
 def main(arguments: list[str] | None = None) -> None:
     """Make the graph, count it within each budget on each number of workers, and write what was measured."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scratch", type=Path, required=True, help="directory for the graph and its parts")
     parser.add_argument("--shapes", default=SHAPES, help="blocks, as of papilio generate blocks")
     parser.add_argument("--engine", choices=["cpu", "gpu"], default="cpu")
-    parser.add_argument(
-        "--workers", default="1", help="numbers of GPUs; the cpu engine counts in this process"
-    )
-    parser.add_argument(
-        "--fractions", default="0.25,0.1", help="budgets, as shares of the memory of the whole"
-    )
+    parser.add_argument("--workers", default="1", help="numbers of GPUs; the cpu engine counts in this process")
+    parser.add_argument("--fractions", default="0.25,0.1", help="budgets, as shares of the memory of the whole")
     parser.add_argument("--per", default="total,vertex", help="what is counted")
     parser.add_argument("--output", type=Path)
     given = parser.parse_args(arguments)
@@ -212,9 +200,7 @@ def main(arguments: list[str] | None = None) -> None:
     rows: list[Row] = []
     for workers in map(int, given.workers.split(",")):
         for fraction in map(float, given.fractions.split(",")):
-            rows += count_all(
-                store, given.scratch, model, given.engine, workers, fraction, given.per.split(",")
-            )
+            rows += count_all(store, given.scratch, model, given.engine, workers, fraction, given.per.split(","))
             if given.output is not None:
                 data = facts | {"rows": [asdict(row) for row in rows]}
                 given.output.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")

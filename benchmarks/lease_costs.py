@@ -141,9 +141,7 @@ def measure(target: Path | Cluster, n_workers: int, store: str, repeats: int = R
     Raises SystemExit when two runs give different counts.
     """
     with ExistingExecutor(target, n_workers) as executor:
-        papilio.count(
-            store, papilio.Butterfly(), cluster=executor, engine="cpu"
-        )  # every worker reads the graph
+        papilio.count(store, papilio.Butterfly(), cluster=executor, engine="cpu")  # every worker reads the graph
         began_s, _ = executor.client.run_on_scheduler(read_scheduler)
         time.sleep(IDLE_S)
         idle_share = (executor.client.run_on_scheduler(read_scheduler)[0] - began_s) / IDLE_S

@@ -270,9 +270,7 @@ class _Cluster:
 
     def shutdown(self, **options: Any) -> None: ...
 
-    def ask_all(
-        self, function: Any, key: str, *, addresses: Sequence[str], patience_s: float
-    ) -> dict[str, int | None]:
+    def ask_all(self, function: Any, key: str, *, addresses: Sequence[str], patience_s: float) -> dict[str, int | None]:
         """Return the answer of a worker that is asked to share."""
         assert function is leave_half
         (address,) = addresses
@@ -401,9 +399,7 @@ def simulate(
     """
     chosen = policy or Policy()
     if machine.n_workers < 1 or chosen.in_flight < 1:
-        raise ValueError(
-            f"n_workers is {machine.n_workers} and in_flight {chosen.in_flight}; both are at least 1"
-        )
+        raise ValueError(f"n_workers is {machine.n_workers} and in_flight {chosen.in_flight}; both are at least 1")
     if cumulative_s.size != table.n_items + 1:
         raise ValueError(f"{cumulative_s.size} times of a table of {table.n_items} items")
     cluster = _Cluster(cumulative_s, table, machine)

@@ -322,9 +322,7 @@ def _dump(data: dict[str, Any]) -> str:
     panels = []
     for name, panel in data["panels"].items():
         rows = ",\n".join(f"   {json.dumps(row)}" for row in panel["rows"])
-        panels.append(
-            f'  {json.dumps(name)}: {{"title": {json.dumps(panel["title"])}, "rows": [\n{rows}\n  ]}}'
-        )
+        panels.append(f'  {json.dumps(name)}: {{"title": {json.dumps(panel["title"])}, "rows": [\n{rows}\n  ]}}')
     parts = [json.dumps(head, indent=1)[:-2], f' "profile": {json.dumps(data["profile"])}']
     return ",\n".join(parts) + ',\n "panels": {\n' + ",\n".join(panels) + "\n }\n}\n"
 

@@ -45,9 +45,7 @@ def popcount_limit_gpu() -> float:
     return n * rounds * threads * blocks / _best_seconds("popcount_limit", blocks, threads, arguments, 4 * n)
 
 
-def _best_seconds(
-    name: str, blocks: int, threads: int, arguments: tuple[Any, ...], shared_bytes: int
-) -> float:
+def _best_seconds(name: str, blocks: int, threads: int, arguments: tuple[Any, ...], shared_bytes: int) -> float:
     """Return the shortest time of a kernel of ``limits.cu``, whose last argument is a sum."""
     import cupy
 

@@ -75,9 +75,7 @@ def ask_all(data: Path, engine: Any, repeats: int) -> Iterator[Row]:
             answer = run()
             times.append(1e3 * (perf_counter() - began))
             processor_times.append(1e3 * (process_time() - used))
-        number = (
-            answer if isinstance(answer, int) else getattr(answer, "count", getattr(answer, "n_edges", 0))
-        )
+        number = answer if isinstance(answer, int) else getattr(answer, "count", getattr(answer, "n_edges", 0))
         return Row(what, round(median(times), 1), round(min(processor_times), 1), int(number))
 
     def count(graph: Any, motif: str = "butterfly", **options: Any) -> Any:

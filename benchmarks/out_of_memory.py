@@ -87,9 +87,7 @@ def count_once(
     heard = _Ledger()
     result = papilio.count(store, motif, per=per, cluster=cluster, progress=heard, parts=parts, **budget)
     plan = heard.plan
-    manifest = (
-        None if plan.job.partition is None else papilio.open_partition(plan.job.partition.path).manifest
-    )
+    manifest = None if plan.job.partition is None else papilio.open_partition(plan.job.partition.path).manifest
     engine = plan.engine
     row = Row(
         workers=workers,
@@ -135,9 +133,7 @@ def measure(
                 papilio.partition(store, parts, motif, **budget)  # type: ignore[arg-type]
                 cuts[fraction] = perf_counter() - started
                 steps = papilio.open_partition(parts).manifest.seconds
-                print(
-                    "   cut " + ", ".join(f"{name} {value:.2f}" for name, value in steps.items()), flush=True
-                )
+                print("   cut " + ", ".join(f"{name} {value:.2f}" for name, value in steps.items()), flush=True)
             with papilio.open_cluster(cluster, engine=engine, workers=n) as executor:  # type: ignore[arg-type]
                 row, _ = count_once(store, motif, executor, n, fraction, budget, parts, cuts[fraction])
             rows.append(row)
@@ -172,9 +168,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Generate the graph unless one is given, measure, print and write the rows."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--store", type=Path, help="a graph store; else one is generated")
-    parser.add_argument(
-        "--rmat", type=_numbers, default=(18, 17, 20_000_000), help="scale of U, of V, edges drawn"
-    )
+    parser.add_argument("--rmat", type=_numbers, default=(18, 17, 20_000_000), help="scale of U, of V, edges drawn")
     parser.add_argument("--engine", choices=["cpu", "gpu"], default="cpu")
     parser.add_argument("--workers", type=_numbers, default=(1,))
     parser.add_argument("--fractions", default="0.5,0.25", help="budgets, as shares of the unrestricted need")

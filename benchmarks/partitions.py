@@ -242,9 +242,7 @@ def cut_for(store: GraphStore, motif: Motif, host_bytes: int) -> Cut:
 
     def cut(output: Path, limit: int, strategy: str) -> Partition:
         known, cutter = get_args(Strategy), resolve(family.parted.cutter)
-        asked = CutRequest(
-            "total", price, limit, host_bytes, 1, strategy=strategy if strategy in known else "bcpar"
-        )
+        asked = CutRequest("total", price, limit, host_bytes, 1, strategy=strategy if strategy in known else "bcpar")
         with nullcontext() if strategy in known else cutting_by(OTHER_GROUPS[strategy]):
             made: Partition = cutter(store, output, motif, {}, asked)
         return made
@@ -335,9 +333,7 @@ def grow_from_files(place: Path, limit: int, host_bytes: int) -> tuple[Ids, floa
     block = np.arange(65) * 64, np.tile(np.arange(64, dtype=np.int32), 64)
     some = np.ones(64, np.int64), np.ones(64, np.int64), 10**6
     for bytes_once in (40_000, 10**6):  # compiles, by chunks and in one
-        grow_chunks(
-            block[0], lambda a, b: block[1][64 * a : 64 * b], *some, bytes_once, 1, entry_bytes=ENTRY_BYTES
-        )
+        grow_chunks(block[0], lambda a, b: block[1][64 * a : 64 * b], *some, bytes_once, 1, entry_bytes=ENTRY_BYTES)
     with PeakMemory() as peak, np.load(place / "rows.npz") as rows:
         indptr = rows["indptr"]
 

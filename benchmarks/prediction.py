@@ -110,9 +110,7 @@ class Row:
     found: int | None = None
     n_bytes: Range | None = None
     written: int | None = None
-    worst: float | None = (
-        None  # how far the end was off that the progress gave, by the time that the run took
-    )
+    worst: float | None = None  # how far the end was off that the progress gave, by the time that the run took
     worst_later: float | None = None  # ... from its half on
 
 
@@ -202,12 +200,7 @@ def measure(
 def run_cases(options: argparse.Namespace) -> Iterator[Row]:
     """Yield a row for each question, while there is time."""
     kinds = {"count": COUNTS, "list": LISTINGS, "vector": VECTORS, "progress": PROGRESS}
-    asked = [
-        (kind, *each)
-        for kind in options.only
-        for each in kinds[kind]
-        if each[0] in (options.graphs or [each[0]])
-    ]
+    asked = [(kind, *each) for kind in options.only for each in kinds[kind] if each[0] in (options.graphs or [each[0]])]
     for kind, name, motif, per in in_time(asked, options.seconds):
         row = measure(name, motif, per, options, lists=kind == "list", watches=kind == "progress")
         if row is not None:
@@ -232,9 +225,7 @@ COLUMNS: dict[str, Callable[[Row], str]] = {
     "ratio of rows": lambda row: show_ratio(row.rows, row.found),
     "bytes": lambda row: "" if row.written is None else f"{row.written:,}",
     "ratio of bytes": lambda row: show_ratio(row.n_bytes, row.written),
-    "end off": lambda row: (
-        "" if row.worst is None else f"{row.worst:.0%}, {row.worst_later or 0:.0%} from half on"
-    ),
+    "end off": lambda row: "" if row.worst is None else f"{row.worst:.0%}, {row.worst_later or 0:.0%} from half on",
 }
 
 
@@ -258,16 +249,10 @@ def main() -> int:
     parser = make_parser(__doc__, engines=True, seconds=1e9)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--graphs", nargs="+")
-    parser.add_argument(
-        "--only", nargs="+", choices=["count", "list", "vector", "progress"], default=["count", "list"]
-    )
-    parser.add_argument(
-        "--most", type=float, default=30.0, help="run nothing that is predicted to take longer"
-    )
+    parser.add_argument("--only", nargs="+", choices=["count", "list", "vector", "progress"], default=["count", "list"])
+    parser.add_argument("--most", type=float, default=30.0, help="run nothing that is predicted to take longer")
     parser.add_argument("--shortest", type=float, default=0.0, help="... nor less time")
-    parser.add_argument(
-        "--least", type=float, default=1.0, help="seconds of the jobs that the summary is about"
-    )
+    parser.add_argument("--least", type=float, default=1.0, help="seconds of the jobs that the summary is about")
     options = parser.parse_args()
     facts = describe_machine(options.engine) | {"threads": str(options.threads)}
     rows = print_rows(facts, COLUMNS, run_cases(options), options.output)

@@ -112,9 +112,7 @@ def main() -> int:
     """Print the table; the exit status is 1 when the processors count differently."""
     parser = make_parser(__doc__, seconds=1e9)
     parser.add_argument("--graphs", nargs="+", default=[], help="only these")
-    parser.add_argument(
-        "--generated", nargs="+", default=["rmat", "planted", "nested-140", "crown-90", "dense-200"]
-    )
+    parser.add_argument("--generated", nargs="+", default=["rmat", "planted", "nested-140", "crown-90", "dense-200"])
     parser.add_argument("--most", type=float, default=4.0, help="seconds after which a question is given up")
     options = parser.parse_args()
     rows = print_rows(describe_machine("gpu"), COLUMNS, run_all(options), options.output)

@@ -30,9 +30,7 @@ _MEMORY = "8GB"
 """Memory limit of DuckDB, which spills to disk beyond it."""
 
 
-def _by_papilio(
-    store: str, edges: str, target: str, layer: str, least: int, how: str, engine: str = "cpu"
-) -> int:
+def _by_papilio(store: str, edges: str, target: str, layer: str, least: int, how: str, engine: str = "cpu") -> int:
     asked: Any = {"significance": how} if how == "hypergeometric" else {"weighting": how or None}
     given: Any = {"layer": layer, "min_common": least, "output": target, "engine": engine, **asked}
     return int(papilio.project(store, **given).rows)
@@ -43,9 +41,7 @@ def _by_duckdb(store: str, edges: str, target: str, layer: str, least: int, how:
 
     own, other = ("u", "v") if layer == "u" else ("v", "u")
     Path(target).mkdir()
-    with duckdb.connect(
-        config={"threads": 2, "memory_limit": _MEMORY, "temp_directory": f"{target}.tmp"}
-    ) as found:
+    with duckdb.connect(config={"threads": 2, "memory_limit": _MEMORY, "temp_directory": f"{target}.tmp"}) as found:
         found.execute(f"CREATE TABLE e AS SELECT u, v FROM read_parquet('{edges}')")
         found.execute(
             f"COPY (SELECT a.{own} AS source, b.{own} AS target, count(*)::INTEGER AS common FROM e a JOIN e b ON "
@@ -112,9 +108,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         store = papilio.convert(given.graph, f"{scratch}/graph")
         edges = str(next(Path(store.path).glob("edges*")))
-        print(
-            "| program | rows | s | processor s | million rows/s | GiB | bytes/row |\n|---|---|---|---|---|---|---|"
-        )
+        print("| program | rows | s | processor s | million rows/s | GiB | bytes/row |\n|---|---|---|---|---|---|---|")
         for program in given.programs:
             for number in range(given.repeat):
                 target = f"{scratch}/{program.replace(' ', '-')}-{number}"

@@ -72,9 +72,7 @@ _HUBS = replace(_TABLES, hub_words=1, hub_min_wedges=0, hub_vertex_wedges=0, hub
 TUNINGS = {
     "tiles": _TABLES,
     "hash tables": replace(_TABLES, tables=(TableClass("hash", 128, 8 * 512, 320), *_TABLES.tables)),
-    "split starts": replace(
-        _TABLES, split_least=1, split_share=1 << 40, split_threads=128, split_table_bytes=64
-    ),
+    "split starts": replace(_TABLES, split_least=1, split_share=1 << 40, split_threads=128, split_table_bytes=64),
     "hub columns by warp": _HUBS,
     "hub columns by block": replace(_HUBS, block_degree=0, crowd_threads=128),
     "hub columns by large block": replace(_HUBS, block_degree=0, large_degree=0, large_threads=128),
@@ -89,9 +87,7 @@ def draw_bipartite(n_u: int, n_v: int, n_edges: int) -> BipartiteGraph:
     random = np.random.default_rng(1)
     ends = [(random.random(n_edges) ** 2 * size).astype(np.int64) for size in (n_u, n_v)]
     graph = BipartiteGraph.from_edges(*ends, n_u, n_v)
-    return BipartiteGraph(
-        n_u, n_v, graph.u, graph.v, random.choice(np.array([-1, 1], np.int8), graph.n_edges)
-    )
+    return BipartiteGraph(n_u, n_v, graph.u, graph.v, random.choice(np.array([-1, 1], np.int8), graph.n_edges))
 
 
 def draw_unipartite(n: int, n_edges: int) -> UnipartiteGraph:
@@ -107,9 +103,7 @@ def draw(motif: Motif) -> Any:
     return draw_bipartite(150, 120, 1_200) if is_bipartite else draw_unipartite(120, 900)
 
 
-def load(
-    motif: Motif, engine: EngineName, tuning: WedgeTuning | None = None, listing: Listing | None = None
-) -> Engine:
+def load(motif: Motif, engine: EngineName, tuning: WedgeTuning | None = None, listing: Listing | None = None) -> Engine:
     """Return an engine that counts, or lists."""
     used = load_engine(motif, engine, listing=listing)
     if tuning is None:
@@ -126,9 +120,7 @@ def count(motif: Motif, per: Granularity, engine: EngineName, tuning: WedgeTunin
     return used.run(prepared, 0, prepared.n_items)
 
 
-def list_rows(
-    motif: Motif, engine: EngineName, tuning: WedgeTuning | None = None
-) -> list[list[tuple[float, ...]]]:
+def list_rows(motif: Motif, engine: EngineName, tuning: WedgeTuning | None = None) -> list[list[tuple[float, ...]]]:
     """List on one engine; return the rows in an order of their own, as the ids of each column, then numbers."""
     used: Any = load(motif, engine, tuning, Listing())
     prepared = used.prepare(draw(motif), motif, "total")
@@ -230,17 +222,13 @@ def sanitize(tool: str, family: str, seconds: float) -> int:
         status, lines = 124, ["========= not finished"]
     told = [line for line in lines if line.startswith("=========") or "NOT" in line]
     told = told[1:4] + told[-1:] if status else told[-1:]  # the first error, and how many there are
-    print(
-        f"{tool} {family}: exit {status} after {perf_counter() - started:.0f} s {' '.join(told)}", flush=True
-    )
+    print(f"{tool} {family}: exit {status} after {perf_counter() - started:.0f} s {' '.join(told)}", flush=True)
     return status
 
 
 def main() -> int:
     """Run the requested tools; the exit status is 1 when one of them reports anything, or an answer is wrong."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tools", default=",".join(TOOLS[:2]), help=f"of {', '.join(TOOLS)}")
     parser.add_argument("--families", default=",".join(QUESTIONS), help=f"of {', '.join(QUESTIONS)}")
     parser.add_argument("--seconds", type=float, default=600.0, help="most for a tool and a family")

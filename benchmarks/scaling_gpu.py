@@ -109,9 +109,7 @@ def print_table(name: str, experiment: Path, clocks: Path) -> None:
     for row in rows:
         times.setdefault(row["workers"], []).append(row["seconds_counting"])
         read_s = row.get("seconds_read") or 0.0
-        phases = "  ".join(
-            f"{each} {row[f'seconds_{each}']:.3f}" for each in _PHASES if row.get(f"seconds_{each}")
-        )
+        phases = "  ".join(f"{each} {row[f'seconds_{each}']:.3f}" for each in _PHASES if row.get(f"seconds_{each}"))
         print(
             f"{name} workers {row['workers']} repeat {row['repeat']}: {row['count']}  counting"
             f" {row['seconds_counting']:.3f} s  read {read_s:.2f}  {phases}"
@@ -179,16 +177,13 @@ def _describe_clocks(clocks: Path, uuid: str, first_at: float, last_at: float) -
 def _balance(experiment: Path, row: dict[str, Any]) -> float:
     """Return the busy seconds of the busiest worker of a run over the mean."""
     busy: dict[str, float] = {
-        worker: sum(lease["run_s"] for lease in leases)
-        for worker, leases in _leases_of(experiment, row).items()
+        worker: sum(lease["run_s"] for lease in leases) for worker, leases in _leases_of(experiment, row).items()
     }
     return max(busy.values()) / max(mean([*busy.values(), *[0.0] * (row["workers"] - len(busy))]), 1e-9)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", nargs="+")
     parser.add_argument("--stores", type=Path, default=Path())
     parser.add_argument("--output", type=Path, required=True)

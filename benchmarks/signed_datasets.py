@@ -160,9 +160,7 @@ def measure_dataset(
     rows = []
     for engine in engines:
 
-        def run(
-            motif: Butterfly | BalancedButterfly, expected: int, engine: EngineName = engine
-        ) -> Measurement:
+        def run(motif: Butterfly | BalancedButterfly, expected: int, engine: EngineName = engine) -> Measurement:
             return measure(
                 name, graph, motif, engine, "total",
                 limit=GPU_LIMIT, expected=expected, repeats=repeats, through_store=False,
@@ -221,15 +219,11 @@ def _engines(choice: str, n_edges: int, cpu_max_edges: int) -> list[EngineName]:
 
 
 def _parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--engine", choices=("cpu", "gpu", "both"), required=True)
     parser.add_argument("--datasets", help=f"comma-separated names of {', '.join(DATASETS)}; by default all")
     parser.add_argument("--max-edges", type=int, default=_SMALL_EDGES, help="leave larger graphs out")
-    parser.add_argument(
-        "--cpu-max-edges", type=int, default=_SMALL_EDGES, help="larger graphs run on the GPU alone"
-    )
+    parser.add_argument("--cpu-max-edges", type=int, default=_SMALL_EDGES, help="larger graphs run on the GPU alone")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--output", type=Path, help="JSON file for the measurements")
     options = parser.parse_args()
@@ -267,9 +261,7 @@ def main() -> int:
         if options.output is not None:
             options.output.parent.mkdir(parents=True, exist_ok=True)
             document = {"machine": facts, "limit": GPU_LIMIT, "published_on": PUBLISHED_ON}
-            measurements = [
-                {**asdict(row), "rate": row.rate, "signed_share": row.signed_share} for row in rows
-            ]
+            measurements = [{**asdict(row), "rate": row.rate, "signed_share": row.signed_share} for row in rows]
             text = json.dumps({**document, "measurements": measurements}, indent=1)
             options.output.write_text(text + "\n", encoding="utf-8")
     return 0 if rows and all(row.correct for row in rows) else 1

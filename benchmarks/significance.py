@@ -125,9 +125,7 @@ def run_case(case: str, data: Path, engine: str, peer_samples: int) -> Row:
         for _ in range(peer_samples):
             peer[1]()
         peer_s = (process_time() - began) / peer_samples * int(samples)
-    return Row(
-        case, json.loads(done.stdout)["z"], seconds, processor_s, "-" if peer is None else peer[0], peer_s
-    )
+    return Row(case, json.loads(done.stdout)["z"], seconds, processor_s, "-" if peer is None else peer[0], peer_s)
 
 
 COLUMNS: dict[str, Callable[[Row], str]] = {

@@ -123,9 +123,7 @@ def draw_skewed(
     """
     wanted = edges * (1.0 + _SURPLUS) + 6.0 * math.sqrt(edges)
     if wanted > 0.99 * n_u * n_v:
-        raise ValueError(
-            f"{edges} edges do not fit into layers of {n_u} and {n_v} vertices with room to spare"
-        )
+        raise ValueError(f"{edges} edges do not fit into layers of {n_u} and {n_v} vertices with room to spare")
     draws = _solve(n_u, n_v, wanted, falls)[0]
     random = Generator(stream(seed, 0))
     weights = draws * _weights(n_u, falls[0])[random.permutation(n_u)]

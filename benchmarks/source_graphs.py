@@ -147,9 +147,7 @@ def project_rare(source: Path, target: Path, rare: int) -> None:
     v = number[graph.v]
     part = BipartiteGraph(graph.n_u, int(kept.size), graph.u[v >= 0], v[v >= 0])
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
-        write_store(
-            Path(scratch) / "rare", part, provenance={"source": source.name}, labels_u=store.labels("u")
-        )
+        write_store(Path(scratch) / "rare", part, provenance={"source": source.name}, labels_u=store.labels("u"))
         papilio.project(
             Path(scratch) / "rare",
             layer="u",
@@ -215,9 +213,7 @@ def ask(graph: str, store: Path, question: str, engine: str, most_s: float, end_
     found, peak_bytes, processor_s = run_command([verb, *words], end_s)
     shutil.rmtree(scratch, ignore_errors=True)
     if found is None:
-        return Row(
-            graph, question, predicted, None, {}, processor_s, peak_bytes, note="failed, or ended at its time"
-        )
+        return Row(graph, question, predicted, None, {}, processor_s, peak_bytes, note="failed, or ended at its time")
     run_s = found.get("seconds", {}).get("run")
     if engine == "cpu" and before_s is not None:
         run_s = processor_s - before_s
@@ -245,20 +241,12 @@ def describe_graph(store: Path) -> str:
 def main() -> None:
     """Make the graphs, ask the questions, print the table."""
     parser = make_parser(__doc__, engines=True)
-    parser.add_argument(
-        "--scratch", type=Path, required=True, help="directory for the packages and the stores"
-    )
+    parser.add_argument("--scratch", type=Path, required=True, help="directory for the packages and the stores")
     parser.add_argument("--package", default="linux-source-6.1")
-    parser.add_argument(
-        "--rare", type=int, default=100, help="most files, or packages, that contain a rare word"
-    )
+    parser.add_argument("--rare", type=int, default=100, help="most files, or packages, that contain a rare word")
     parser.add_argument("--graphs", nargs="+", default=["files", "packages", "casts", "peers"])
-    parser.add_argument(
-        "--only", nargs="+", default=[""], metavar="WORD", help="questions with one of the words"
-    )
-    parser.add_argument(
-        "--most", type=float, default=60.0, help="seconds that a question may take, as predicted"
-    )
+    parser.add_argument("--only", nargs="+", default=[""], metavar="WORD", help="questions with one of the words")
+    parser.add_argument("--most", type=float, default=60.0, help="seconds that a question may take, as predicted")
     parser.add_argument("--end", type=float, default=300.0, help="seconds after which a command is ended")
     given = parser.parse_args()
     stores = {name: make_graph(name, given.scratch, given.package, given.rare) for name in given.graphs}

@@ -106,9 +106,7 @@ def table(rows: list[Row]) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("stores", nargs="+", metavar="STORE")
     parser.add_argument("--only", nargs="+", default=[], metavar="WORD", help="Rows whose name holds one.")
     parser.add_argument("--repeat", type=int, default=3)

@@ -25,9 +25,7 @@ def main() -> None:
     planted_alone = 19 * (15 * 14 // 2)
     print(f"{result.count:,} butterflies; a planted vertex is in at least {planted_alone:,}")
     found = np.flatnonzero(per_vertex >= planted_alone)
-    print(
-        f"{found.size} vertices of U are in as many; all others in at most {np.delete(per_vertex, found).max()}"
-    )
+    print(f"{found.size} vertices of U are in as many; all others in at most {np.delete(per_vertex, found).max()}")
 
 
 if __name__ == "__main__":

@@ -33,9 +33,7 @@ def main() -> None:
     print("\npairs of women who met at the same q events:")
     for (_, q), size in papilio.significance(women, papilio.Biclique(2, None, max_q=5)).cells.items():
         if size.z is not None:
-            print(
-                f"  q = {q}: {size.observed:>3}, by chance {size.mean:5.1f} ± {size.std:4.1f}, z = {size.z:.1f}"
-            )
+            print(f"  q = {q}: {size.observed:>3}, by chance {size.mean:5.1f} ± {size.std:4.1f}, z = {size.z:.1f}")
 
     print("\nevents whose guests meet more often than chance makes them:")
     each = papilio.significance(women, "butterfly", per="vertex")

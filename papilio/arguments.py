@@ -205,9 +205,7 @@ def _names_of(function: Any, signature: inspect.Signature) -> Iterator[str]:
             yield name
 
 
-def _read_options(
-    function: Any, signature: inspect.Signature, given: dict[str, Any], hint: Any
-) -> dict[str, Any]:
+def _read_options(function: Any, signature: inspect.Signature, given: dict[str, Any], hint: Any) -> dict[str, Any]:
     """Return keyword arguments checked by a TypedDict; TypeError for an unknown one."""
     hints = _hints_of(typing.get_args(hint)[0])
     for name in given:
@@ -303,9 +301,7 @@ def _convert_path(name: str, value: Any) -> Any:
     if b"\0" in encoded:
         raise _MismatchError("it contains a null character, which file names cannot have")
     if len(encoded) > _MAX_PATH_BYTES or any(len(part) > _MAX_NAME_BYTES for part in encoded.split(b"/")):
-        raise _MismatchError(
-            f"a path has at most {_MAX_PATH_BYTES} bytes, and each name in it {_MAX_NAME_BYTES}"
-        )
+        raise _MismatchError(f"a path has at most {_MAX_PATH_BYTES} bytes, and each name in it {_MAX_NAME_BYTES}")
     return value
 
 

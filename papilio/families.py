@@ -189,9 +189,7 @@ def family_of(motif: Motif) -> Family:
     if isinstance(motif, Projection) and motif.samples is not None:
         assert family.listed is not None
         listed = replace(family.listed, listers=_SAMPLED_PAIRS)
-        return replace(
-            family, engines=_SAMPLED_PAIRS, listed=listed, condition=' with significance "degrees"'
-        )
+        return replace(family, engines=_SAMPLED_PAIRS, listed=listed, condition=' with significance "degrees"')
     return family
 
 
@@ -215,17 +213,13 @@ class Question:
             if self.per not in GRANULARITIES:
                 raise UnsupportedError(f"per is {self.per!r}; expected one of {', '.join(GRANULARITIES)}")
             asked = "a table of counts" if motif.is_table else f"a {motif.name}"
-            raise UnsupportedError(
-                f"{asked} cannot be counted per {self.per}; use {' or '.join(motif.granularities)}"
-            )
+            raise UnsupportedError(f"{asked} cannot be counted per {self.per}; use {' or '.join(motif.granularities)}")
         if self.listing is not None:
             self._require_listable(self.listing)
         if self.ensemble is not None:
             self._require_comparable(self.ensemble)
         if self.options != choose_options(motif, dict(self.options)):
-            raise UnsupportedError(
-                f"options {self.options!r} are not sorted, or hold a default or a name twice"
-            )
+            raise UnsupportedError(f"options {self.options!r} are not sorted, or hold a default or a name twice")
 
     @classmethod
     def of(

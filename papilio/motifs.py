@@ -119,8 +119,7 @@ class Motif:
     def has_cell(self, cell: Cell) -> bool:
         """Whether this cell is possible in the table of the answer."""
         return 0 < len(cell) == len(self.bounds) and all(
-            least <= size <= (largest or size)
-            for size, (_, least, largest) in zip(cell, self.bounds, strict=True)
+            least <= size <= (largest or size) for size, (_, least, largest) in zip(cell, self.bounds, strict=True)
         )
 
 

@@ -181,9 +181,7 @@ class CliquePart(_Arrays):
 
     graph: UnipartiteGraph
     ids_n: NDArray[np.int32]  # ids of its vertices in the whole graph, shape (graph.n,)
-    edges: NDArray[
-        np.int64
-    ]  # edge ids in the whole graph; shape (0,) where counts per edge are not asked for
+    edges: NDArray[np.int64]  # edge ids in the whole graph; shape (0,) where counts per edge are not asked for
     roots: NDArray[np.int32]  # ids in ``graph`` of the roots, in the order of the work items
     work: NDArray[np.int64]  # predicted work of each, falling, at least 1
 

@@ -144,9 +144,7 @@ def pytest_collection(session: pytest.Session) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Put what takes longest first, and leave out what needs a GPU where the driver knows none."""
-    items.sort(
-        key=lambda item: next((at for at, place in enumerate(FIRST) if place in item.nodeid), len(FIRST))
-    )
+    items.sort(key=lambda item: next((at for at, place in enumerate(FIRST) if place in item.nodeid), len(FIRST)))
     unknown = leave_out(items, read_names())
     if unknown and is_of_all_tests(config):
         raise pytest.UsageError(f"tests/slow.txt names tests that do not exist: {', '.join(sorted(unknown))}")

@@ -143,9 +143,7 @@ def test_missing_and_unknown_arguments(name: str, place: Path) -> None:
     function: Any = public_functions()[name]
     with pytest.raises(TypeError, match=r"nonsense.*its arguments are ") as caught:
         function(**BASE[name], nonsense=1)
-    assert set(parameters_of(function)) == set(
-        filter(None, str(caught.value).split("arguments are ")[1].split(", "))
-    )
+    assert set(parameters_of(function)) == set(filter(None, str(caught.value).split("arguments are ")[1].split(", ")))
     parameters = inspect.signature(function).parameters.values()
     for needed in (p.name for p in parameters if p.default is p.empty and p.kind is not p.VAR_KEYWORD):
         with pytest.raises(TypeError, match=f"{name}: missing .*{needed}"):
@@ -153,9 +151,7 @@ def test_missing_and_unknown_arguments(name: str, place: Path) -> None:
 
 
 WITH_BARS = sorted(
-    name
-    for name, each in public_functions().items()
-    if "progress" in parameters_of(each) and name != "submit"
+    name for name, each in public_functions().items() if "progress" in parameters_of(each) and name != "submit"
 )
 
 
@@ -165,9 +161,7 @@ def test_progress_true_is_a_bar_where_it_can_be_seen(
 ) -> None:
     function: Any = public_functions()[name]
     made = tmp_path / "new"
-    given = {**BASE[name]} | {
-        each: made for each in ("output", "path") if each in BASE[name] and name != "resume_job"
-    }
+    given = {**BASE[name]} | {each: made for each in ("output", "path") if each in BASE[name] and name != "resume_job"}
 
     def make_console() -> Any:
         return Console(file=written, force_terminal=True, width=100)
@@ -220,12 +214,8 @@ CLOSED = [*closed_arguments()]
 
 
 def test_closed_sets_are_found() -> None:
-    assert {("count", "per"), ("count", "engine"), ("decompose", "kind"), ("top_bicliques", "by")} <= set(
-        CLOSED
-    )
-    assert {("partition", "strategy"), ("convert", "duplicates"), ("cohesion_profile", "engine")} <= set(
-        CLOSED
-    )
+    assert {("count", "per"), ("count", "engine"), ("decompose", "kind"), ("top_bicliques", "by")} <= set(CLOSED)
+    assert {("partition", "strategy"), ("convert", "duplicates"), ("cohesion_profile", "engine")} <= set(CLOSED)
 
 
 @pytest.mark.parametrize(("name", "argument"), CLOSED)
@@ -237,9 +227,7 @@ def test_a_value_outside_of_a_closed_set_is_a_value_error_that_names_the_set(
     assert isinstance(caught.value, InputError)
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in papilio.__all__ if isinstance(getattr(papilio, name), type)]
-)
+@pytest.mark.parametrize("name", [name for name in papilio.__all__ if isinstance(getattr(papilio, name), type)])
 def test_classes_take_no_unknown_keyword(name: str) -> None:
     with pytest.raises(TypeError):
         getattr(papilio, name)(nonsense=1)

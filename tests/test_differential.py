@@ -54,9 +54,7 @@ class _Forgetful(OracleAnswerer):
     def __init__(self, least: int) -> None:
         self.least = least
 
-    def __call__(
-        self, graph: Graph, question: Question, tuning: Mapping[str, Any], items: int | None = None
-    ) -> Answer:
+    def __call__(self, graph: Graph, question: Question, tuning: Mapping[str, Any], items: int | None = None) -> Answer:
         answer = super().__call__(graph, question, tuning, items)
         return replace(answer, total=answer.total - 1) if answer.total >= self.least else answer
 
@@ -64,9 +62,7 @@ class _Forgetful(OracleAnswerer):
 def _draw_butterflies() -> Case:
     cases = (draw_case(number, "tiny") for number in range(1000))
     return next(
-        case
-        for case in cases
-        if case.family == "butterfly" and ORACLE(case.graph, case.question, {}).total > 9
+        case for case in cases if case.family == "butterfly" and ORACLE(case.graph, case.question, {}).total > 9
     )
 
 
@@ -113,9 +109,7 @@ def test_the_command_records_and_compares(tmp_path: Any) -> None:
             "oracle",
             *words,
         ]
-        return subprocess.run(
-            command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=120
-        ).stdout
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=120).stdout
 
     kept = tmp_path / "answers"
     assert run("--case", "7", "--record", str(kept)).startswith("1 cases, 0 failed")

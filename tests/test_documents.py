@@ -54,9 +54,7 @@ def unknown_words(words: list[str]) -> list[str]:
     while isinstance(command, click.Group) and words and not words[0].startswith("-"):
         if words[0].isupper() or words[0] == "...":
             return []
-        name = (
-            words[words.index("--motif") + 1] if command is not cli and "--motif" in words else words.pop(0)
-        )
+        name = words[words.index("--motif") + 1] if command is not cli and "--motif" in words else words.pop(0)
         try:
             found = command.get_command(context, name)
         except UnsupportedError:
@@ -155,11 +153,7 @@ def test_links_lead_to_files(document: Path) -> None:
 
 def test_quoted_errors_are_those_of_the_program() -> None:
     text = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
-    quoted = [
-        each
-        for row in re.findall(r"^\| (.*?) \|", text, re.MULTILINE)
-        for each in re.findall(r"`([^`]+)`", row)
-    ]
+    quoted = [each for row in re.findall(r"^\| (.*?) \|", text, re.MULTILINE) for each in re.findall(r"`([^`]+)`", row)]
     source = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "papilio").rglob("*.py"))
     source = re.sub(r'"\s*\n\s*f?"', "", source)
     assert len(quoted) > 12

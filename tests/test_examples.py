@@ -90,12 +90,10 @@ def test_drug_targets_of_a_file(tmp_path: Path) -> None:
     printed = run_examples(("drug_targets", tmp_path, "own.csv"))[0]
     assert "3 drugs, 5 targets, 13 interactions\n16 butterflies, 10 balanced\n" in printed
     assert (
-        "D1 and D2: both activate 2 targets, both inhibit 2, differ on 1; coherent 6, incoherent 0, mixed 4"
-        in printed
+        "D1 and D2: both activate 2 targets, both inhibit 2, differ on 1; coherent 6, incoherent 0, mixed 4" in printed
     )
     assert (
-        "D1 and D3: both activate 1 targets, both inhibit 0, differ on 2; coherent 0, incoherent 1, mixed 2"
-        in printed
+        "D1 and D3: both activate 1 targets, both inhibit 0, differ on 2; coherent 0, incoherent 1, mixed 2" in printed
     )
 
 
@@ -126,9 +124,7 @@ def test_commands_of_the_readme(run: Run, tmp_path: Path, monkeypatch: pytest.Mo
     women = networkx.davis_southern_women_graph()
     lines = [f"{a},{b},{5 - i % 5}\n" for i, (a, b) in enumerate(women.edges())]
     Path("ratings.csv").write_text("user,item,stars\n" + "".join(lines), "utf-8")
-    Path("friends.txt").write_text(
-        "".join(f"{a} {b}\n" for a, b in networkx.karate_club_graph().edges()), "utf-8"
-    )
+    Path("friends.txt").write_text("".join(f"{a} {b}\n" for a, b in networkx.karate_club_graph().edges()), "utf-8")
     assert run("convert", "friends.txt", "friends", "--unipartite").exit_code == 0
     commands = commands_of("Real use")
     assert len(commands) == 4

@@ -100,8 +100,7 @@ def packages_of(extra: str) -> set[str]:
     """Names of the distributions of an extra, with theirs as far as they bring a module."""
     requirements = map(Requirement, PROJECT["optional-dependencies"][extra])
     return {
-        f"{each.name}[{','.join(sorted(each.extras))}]" if each.name == "fsspec" else each.name
-        for each in requirements
+        f"{each.name}[{','.join(sorted(each.extras))}]" if each.name == "fsspec" else each.name for each in requirements
     }
 
 
@@ -143,9 +142,7 @@ def test_optional_modules_are_imported_where_their_absence_is_an_error_with_advi
         for_types = {
             inner
             for node in ast.walk(tree)
-            if isinstance(node, ast.If)
-            and isinstance(node.test, ast.Name)
-            and node.test.id == "TYPE_CHECKING"
+            if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
             for inner in ast.walk(node)
         }
         for node in ast.walk(tree):
@@ -183,9 +180,7 @@ def test_lines_of_the_readme_in_a_clean_environment(tmp_path: Path) -> None:
     ignored = shutil.ignore_patterns(".git", ".venv", "__pycache__", "tests", "docs", "benchmarks")
     shutil.copytree(ROOT, source, ignore=ignored)
     venv.create(home, with_pip=True)
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL"))
-    }
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL"))}
     environment |= {
         "PATH": f"{home / 'bin'}:{os.environ['PATH']}", "CUDA_VISIBLE_DEVICES": "",
         "NUMBA_CACHE_DIR": str(tmp_path / "compiled"), "PAPILIO_COMPILE_SECONDS": "1500",

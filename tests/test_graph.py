@@ -45,9 +45,7 @@ def test_swapping_layers_twice_is_the_identity(graph: BipartiteGraph) -> None:
 
 
 @pytest.mark.parametrize("n_rows", [1000, _SORTED_AT_ONCE, _SORTED_AT_ONCE + 1, 400_003])
-@pytest.mark.parametrize(
-    "sizes", [(70_000, 61_000), (2**16, 2**16), (2**16, 2**16 + 1), (5, 2**31 - 1), (900, 800)]
-)
+@pytest.mark.parametrize("sizes", [(70_000, 61_000), (2**16, 2**16), (2**16, 2**16 + 1), (5, 2**31 - 1), (900, 800)])
 def test_many_edges_are_sorted_by_any_key(sizes: tuple[int, int], n_rows: int) -> None:
     """Keys of 32 bits or 64, sorted by one thread or two; the corners of both layers among them, edges twice."""
     rng = np.random.default_rng(n_rows)

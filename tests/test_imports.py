@@ -86,9 +86,7 @@ def test_every_module_belongs_to_a_layer() -> None:
     parts = {path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in MODULES}
     assert {part for part in parts if layer_of(part) is None} == {"__init__", "__main__"}
     gone = {name for names in LAYERS for name in names} - parts
-    assert not gone, (
-        f"tests/test_imports.py: remove {', '.join(sorted(gone))} from LAYERS; papilio has no such module"
-    )
+    assert not gone, f"tests/test_imports.py: remove {', '.join(sorted(gone))} from LAYERS; papilio has no such module"
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -248,9 +246,7 @@ print({{"pandas", "scipy"}} & set(sys.modules))
     assert run_blocked(code) == "set()\n"
 
 
-@pytest.mark.parametrize(
-    "column", ["pa.chunked_array([], pa.uint64())", "pa.array([1, None])", "pa.array(['a'])"]
-)
+@pytest.mark.parametrize("column", ["pa.chunked_array([], pa.uint64())", "pa.array([1, None])", "pa.array(['a'])"])
 def test_columns_become_arrays_where_pandas_cannot_be_imported(column: str) -> None:
     code = f"""
 import pyarrow as pa

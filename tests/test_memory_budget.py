@@ -64,9 +64,7 @@ def whole(graph: Path) -> dict[str, Any]:
 @pytest.mark.skipif(sys.platform != "linux", reason="resident sizes are in other units elsewhere")
 @pytest.mark.slow
 @pytest.mark.parametrize("per", ["total", "vertex", "edge"])
-def test_host_memory_stays_within_the_budget(
-    graph: Path, whole: dict[str, Any], per: str, tmp_path: Path
-) -> None:
+def test_host_memory_stays_within_the_budget(graph: Path, whole: dict[str, Any], per: str, tmp_path: Path) -> None:
     budget = PROCESS_BYTES["cpu"] + ROOM * (2 if per == "edge" else 1)
     output = () if per == "total" else ("--output", tmp_path / "counts.parquet", "--overwrite")
     asked = ("butterfly", graph, "--cluster", "inline", "--engine", "cpu", "--per", per, *output)
@@ -102,9 +100,7 @@ def ring(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (("maximal-clique",), "total"),
     ],
 )
-def test_cliques_stay_within_the_host_memory(
-    ring: Path, asked: tuple[str, ...], per: str, tmp_path: Path
-) -> None:
+def test_cliques_stay_within_the_host_memory(ring: Path, asked: tuple[str, ...], per: str, tmp_path: Path) -> None:
     budget = PROCESS_BYTES["cpu"] + CLIQUE_ROOM * (2 if per == "edge" else 1)
     output = () if per == "total" else ("--per", per, "--output", tmp_path / "counts.parquet", "--overwrite")
     name, *sizes = asked
@@ -143,12 +139,8 @@ def device_bytes_in_use() -> int:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize(
-    ("asked", "budget"), [(("butterfly",), 1 << 30), (("biclique", "-p", 3, "-q", 3), 2 << 30)]
-)
-def test_device_memory_stays_within_the_budget(
-    asked: tuple[object, ...], budget: int, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize(("asked", "budget"), [(("butterfly",), 1 << 30), (("biclique", "-p", 3, "-q", 3), 2 << 30)])
+def test_device_memory_stays_within_the_budget(asked: tuple[object, ...], budget: int, tmp_path: Path) -> None:
     cuda_device()
     graph = tmp_path / "graph"
     generate(Rmat(21, 21, 30_000_000, a=0.3, b=0.25, c=0.25), graph, seed=2)

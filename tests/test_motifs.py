@@ -69,9 +69,7 @@ def test_parameters_of_another_motif_are_refused() -> None:
 def test_options_are_sorted_and_defaults_are_left_out() -> None:
     options = {"anchor": "v", "algorithm": "pivot"}
     assert choose_options(Biclique(2, 2), options) == (("algorithm", "pivot"), ("anchor", "v"))
-    assert choose_options(Biclique(2, 2), {"anchor": "auto", "algorithm": "enumerate"}) == (
-        ("algorithm", "enumerate"),
-    )
+    assert choose_options(Biclique(2, 2), {"anchor": "auto", "algorithm": "enumerate"}) == (("algorithm", "enumerate"),)
 
 
 def test_unknown_options_are_refused_with_the_known_ones() -> None:

@@ -91,9 +91,7 @@ def find_unsafe(path: Path, name: str) -> list[str]:
 
 def test_no_module_makes_objects_or_code_of_what_it_reads() -> None:
     found = [
-        each
-        for path in sorted(PACKAGE.rglob("*.py"))
-        for each in find_unsafe(path, str(path.relative_to(PACKAGE)))
+        each for path in sorted(PACKAGE.rglob("*.py")) for each in find_unsafe(path, str(path.relative_to(PACKAGE)))
     ]
     assert found == []
 

@@ -206,14 +206,10 @@ def test_largest_counts_are_those_of_the_vectors_and_the_store(
         ("scale", "scale.json", "run the experiment in another directory"),
     ],
 )  # fmt: skip
-def test_files_of_version_1_hold_no_digests(
-    written: Path, tmp_path: Path, name: str, file: str, advice: str
-) -> None:
+def test_files_of_version_1_hold_no_digests(written: Path, tmp_path: Path, name: str, file: str, advice: str) -> None:
     shutil.copytree(written / name, tmp_path / "x")
     reseal(tmp_path / "x" / file, format_version=1)
-    with pytest.raises(
-        StoreError, match=rf"{file} has format_version 1, without digests .* reads 2: .*{advice}"
-    ):
+    with pytest.raises(StoreError, match=rf"{file} has format_version 1, without digests .* reads 2: .*{advice}"):
         READERS[name](tmp_path / "x")
 
 
@@ -402,9 +398,7 @@ def check_readings(cases: int, prefix: str, written: Path, scratch: Path) -> Non
         right[name] = read(scratch)
         shutil.rmtree(scratch)
     kinds = [DAMAGES[i % len(DAMAGES)] for i in range(cases)]
-    refused = sum(
-        check_reading(f"{prefix}-{SEED}-{i}", kind, written, scratch, right) for i, kind in enumerate(kinds)
-    )
+    refused = sum(check_reading(f"{prefix}-{SEED}-{i}", kind, written, scratch, right) for i, kind in enumerate(kinds))
     assert refused > cases // 2, "most damage is of bytes that are read"
 
 
@@ -413,9 +407,7 @@ def test_every_kind_of_file_is_read_as_it_was_written_or_not_at_all(written: Pat
 
 
 @pytest.mark.slow
-def test_thousands_of_damaged_files_are_read_as_they_were_written_or_not_at_all(
-    written: Path, tmp_path: Path
-) -> None:
+def test_thousands_of_damaged_files_are_read_as_they_were_written_or_not_at_all(written: Path, tmp_path: Path) -> None:
     check_readings(CASES, "long-read", written, tmp_path / "x")
 
 

@@ -143,7 +143,4 @@ def test_containers_are_built_with_what_the_hook_needs() -> None:
     """Its folder is copied beside the package."""
     copied = (ROOT / "deploy" / "container" / "Containerfile").read_text("utf-8")
     assert "COPY tools ./tools\n" in copied
-    assert (
-        os.path.dirname(PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["custom"]["path"])
-        == "tools"
-    )
+    assert os.path.dirname(PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["custom"]["path"]) == "tools"

@@ -90,9 +90,7 @@ def build(asked: Iterable[tuple[str, int]], folder: Path, threads: int | None = 
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("architectures", nargs="*", type=int, metavar="ARCHITECTURE")
     parser.add_argument("-j", type=int, metavar="THREADS", help="by default one for each processor")
     given = parser.parse_args()

@@ -101,9 +101,7 @@ def _wait(process: subprocess.Popen[bytes], deadline: float | None) -> bool:
 def main() -> None:
     from papilio.kernels.jit import PACKAGED
 
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-j", type=int, metavar="PROCESSES", help="by default one for each processor")
     found = build(PACKAGED, processes=parser.parse_args().j).files
     size = sum(path.stat().st_size for path in found)

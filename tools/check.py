@@ -97,18 +97,14 @@ def choose_tests(motif: str | None, paths: Iterable[Path]) -> list[Path]:
     for path in paths:
         inside = [each for each in tests if path in each.parents]
         if path.is_dir() and not inside:
-            inside = [
-                found for file in path.rglob("*") if file.is_file() for found in tests_of_file(file, tests)
-            ]
+            inside = [found for file in path.rglob("*") if file.is_file() for found in tests_of_file(file, tests)]
         chosen |= set(inside) if path.is_dir() else tests_of_file(path, tests)
     return [*(path for path in ALWAYS if (ROOT / path).exists()), *sorted(chosen)]
 
 
 def main() -> int:
     """Choose the tests, name them, and run them; return the exit status of pytest."""
-    parser = argparse.ArgumentParser(
-        description="Run the tests that concern a motif, paths, or the changed files."
-    )
+    parser = argparse.ArgumentParser(description="Run the tests that concern a motif, paths, or the changed files.")
     parser.add_argument("--motif", choices=sorted(FAMILIES))
     parser.add_argument("paths", nargs="*", type=Path)
     asked = parser.parse_args()

@@ -70,14 +70,10 @@ class MachineCode(BuildHookInterface):  # type: ignore[misc]
             files, finished = build(Path(self._scratch.name, "code"), here=True, seconds=limit_s)
         except (BuildError, OSError) as error:
             self._scratch.cleanup()
-            self.app.display_warning(
-                f"papilio: no kernels are compiled ahead ({error}); first calls compile them"
-            )
+            self.app.display_warning(f"papilio: no kernels are compiled ahead ({error}); first calls compile them")
             return
         build_data["force_include"].update({str(path): f"{FOLDER}/{path.name}" for path in files})
-        rest = (
-            "" if finished else f"; the limit of {limit_s:g} s was reached, and first calls compile the rest"
-        )
+        rest = "" if finished else f"; the limit of {limit_s:g} s was reached, and first calls compile the rest"
         self.app.display_info(f"papilio: {len(files)} kernels compiled in {monotonic() - began:.0f} s{rest}")
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:

@@ -50,9 +50,7 @@ def draw() -> plt.Figure:
     axes.set_ylim(0, 5.6)
     axes.axis("off")
     for x, y, name, text in ROOMS.values():
-        axes.add_patch(
-            FancyBboxPatch((x, y), WIDTH, HEIGHT, boxstyle="round,pad=0.04", fc="#eef3fa", ec="#33557f")
-        )
+        axes.add_patch(FancyBboxPatch((x, y), WIDTH, HEIGHT, boxstyle="round,pad=0.04", fc="#eef3fa", ec="#33557f"))
         axes.text(x + WIDTH / 2, y + HEIGHT - 0.2, name, ha="center", va="center", weight="bold", fontsize=10)
         axes.text(x + WIDTH / 2, y + 0.4, text, ha="center", va="center", fontsize=8)
     for start, end, what in WAYS:
@@ -60,13 +58,9 @@ def draw() -> plt.Figure:
         shift = 0.14 if both and start < end else -0.14 if both else 0.0
         (x, y), (to_x, to_y) = edge_of(start, end), edge_of(end, start)
         axes.add_patch(
-            FancyArrowPatch(
-                (x, y + shift), (to_x, to_y + shift), arrowstyle="-|>", mutation_scale=10, color="#555555"
-            )
+            FancyArrowPatch((x, y + shift), (to_x, to_y + shift), arrowstyle="-|>", mutation_scale=10, color="#555555")
         )
-        axes.text(
-            (x + to_x) / 2, (y + to_y) / 2 + shift + 0.1, what, ha="center", fontsize=7, color="#333333"
-        )
+        axes.text((x + to_x) / 2, (y + to_y) / 2 + shift + 0.1, what, ha="center", fontsize=7, color="#333333")
     return figure
 
 

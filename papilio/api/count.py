@@ -252,9 +252,7 @@ class CountCall(Call[CountResult]):
                 layers = {name: {"count": each} for name, each in vectors.items()}
                 write_columns(self.target, store, layers, **how)
         top = find_top(vectors, self.source.given, TOP_ENTRIES)
-        return replace(
-            result, vectors=Vectors(vectors, self.source.labelled), largest=top, source=self.source.given
-        )
+        return replace(result, vectors=Vectors(vectors, self.source.labelled), largest=top, source=self.source.given)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

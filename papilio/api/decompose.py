@@ -305,13 +305,9 @@ def decompose(
 
 def _check_question(kind: PeelingKind, layer: str | None) -> None:
     if kind == "tip" and layer is None:
-        raise InputError(
-            f"layer is {layer!r}; tip numbers are for the vertices of one layer: u, v or its name"
-        )
+        raise InputError(f"layer is {layer!r}; tip numbers are for the vertices of one layer: u, v or its name")
     if kind == "wing" and layer is not None:
-        raise InputError(
-            f"layer is {layer!r}; wing numbers are for edges, which belong to no layer: leave layer out"
-        )
+        raise InputError(f"layer is {layer!r}; wing numbers are for edges, which belong to no layer: leave layer out")
 
 
 def _choose_engine(engine: EngineChoice) -> EngineName:

@@ -46,9 +46,7 @@ class Estimate(Answer):
 
     motif: Motif
     count: float  # the estimate
-    interval: tuple[
-        float, float
-    ]  # contains the count with probability ``confidence``, if the estimate is reliable
+    interval: tuple[float, float]  # contains the count with probability ``confidence``, if the estimate is reliable
     std_error: float
     confidence: float
     error: float  # requested half-width of the interval, relative to the estimate
@@ -116,9 +114,7 @@ class Estimate(Answer):
         """
         read_argument("n", n, Count)
         if not self.vertices:
-            raise InputError(
-                f"the answer for {self._title} has no estimates per vertex; estimate with per='vertex'"
-            )
+            raise InputError(f"the answer for {self._title} has no estimates per vertex; estimate with per='vertex'")
         columns = {layer: self.vertices.by_id(layer) for layer in self.vertices}
         if self.exact is not None:
             return find_top({layer: each["count"] for layer, each in columns.items()}, self.held, n)
@@ -241,9 +237,7 @@ def estimate(
     if not 0 < error < 1:
         raise InputError(f"error is {error:g}; expected a share between 0 and 1, such as 0.01 for 1 %")
     if not (confidence > 0 and 0.5 + confidence / 2 < 1):  # the quantile of an interval, rounded
-        raise InputError(
-            f"confidence is {confidence:g}; expected a probability between 0 and 1, such as 0.95"
-        )
+        raise InputError(f"confidence is {confidence:g}; expected a probability between 0 and 1, such as 0.95")
     if seconds is not None and not 0 < seconds < float("inf"):
         raise InputError(f"seconds is {seconds:g}; expected a time above 0, or leave it out")
     if per == "edge":
@@ -272,9 +266,7 @@ class EstimateCall(CountCall):
             executor = enter_executor(self.stack, cluster, self.engine, self.workers)
             job = self.make_job(executor)
             start_s = perf_counter() - self.started
-            found = estimate_job(
-                executor, job, self.engine, self.goal, self.seed, self.listener, may_count=may_count
-            )
+            found = estimate_job(executor, job, self.engine, self.goal, self.seed, self.listener, may_count=may_count)
             seconds = {"start": start_s, **found.seconds}
             count, exact, vertices = found.sample, None, {}
             if count is None:

@@ -68,9 +68,7 @@ class Graph:
 
     def __init__(self, store: GraphStore | None, labelled: LabelledGraph | None = None) -> None:
         if (store is None) == (labelled is None):
-            raise InputError(
-                "papilio.Graph cannot be created directly; use papilio.read(...), which accepts any graph"
-            )
+            raise InputError("papilio.Graph cannot be created directly; use papilio.read(...), which accepts any graph")
         self._store, self._labelled = store, labelled
         self._file: str | None = None  # the source that was converted into the store
         self._seen: dict[str, Any] | None = None  # identity of the file, or of the manifest, when it was read
@@ -287,9 +285,7 @@ def _write_labelled(graph: LabelledGraph, path: Path) -> GraphStore:
     if layers.names is None and len(graph.sides.names) > 1 and graph.kind == "bipartite":
         layers = replace(layers, names=(graph.sides.names[0], graph.sides.names[1]))
     provenance = {"source": "memory"} | ({} if layers == Layers() else {"layers": layers.to_dict()})
-    return write_store(
-        path, graph.graph, provenance=provenance, labels_u=graph.labels_u, labels_v=graph.labels_v
-    )
+    return write_store(path, graph.graph, provenance=provenance, labels_u=graph.labels_u, labels_v=graph.labels_v)
 
 
 @checked
@@ -347,9 +343,7 @@ def _refuse_threshold(reading: Mapping[str, Any], needs_signs: bool) -> None:
     )
 
 
-def read_graph(
-    source: Any, kind: GraphKind, reading: Mapping[str, Any], *, needs_signs: bool = False
-) -> Graph:
+def read_graph(source: Any, kind: GraphKind, reading: Mapping[str, Any], *, needs_signs: bool = False) -> Graph:
     """Return the graph of ``source``, read as ``kind`` unless ``reading`` sets it; errors as :func:`read`.
 
     Raises or warns if a graph looks like the other kind and its kind was not set.
@@ -395,9 +389,7 @@ def _read_new(source: Any, kind: GraphKind, options: dict[str, Any]) -> Graph:
         return Graph(None, label_any(source, kind=kind, **options))
     unfit = [name for name in ("n_u", "n_v") if name in options]
     if unfit or options.get("labels") == "id":
-        raise InputError(
-            f"{paths[0]} is a file of labels; {_listed(unfit or ['labels'])} applies to ids only"
-        )
+        raise InputError(f"{paths[0]} is a file of labels; {_listed(unfit or ['labels'])} applies to ids only")
     if len(paths) == 1 and not _is_converted_aside(paths[0]):
         (path,) = paths
         store = read_as(path, kind, options)
@@ -424,11 +416,7 @@ def _paths_of(source: Any) -> list[str] | None:
         if not path:
             raise InputError("graph is an empty path; name a file or a graph store")
         return [path]
-    if (
-        isinstance(source, list | tuple)
-        and source
-        and all(isinstance(each, str | os.PathLike) for each in source)
-    ):
+    if isinstance(source, list | tuple) and source and all(isinstance(each, str | os.PathLike) for each in source):
         return [os.fspath(read_path("graph", each)) for each in source]
     return None
 
@@ -466,9 +454,7 @@ class GraphInput:
             self.asked.layers.require(of_layers)
         held = self.asked.held
         self.store = held if isinstance(held, GraphStore) else None
-        self.labelled = (
-            held if isinstance(held, LabelledGraph) else None
-        )  # the graph in memory; None for a store
+        self.labelled = held if isinstance(held, LabelledGraph) else None  # the graph in memory; None for a store
         if self.asked is graph:
             graph.keep_prepared()
 

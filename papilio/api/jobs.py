@@ -147,9 +147,7 @@ def resume_job(
     """
     directory = JobDirectory(path)
     if directory.source is None:
-        raise InputError(
-            f"the graph of {directory.root} was in memory; count it again with this job directory"
-        )
+        raise InputError(f"the graph of {directory.root} was in memory; count it again with this job directory")
     settings, job = directory.settings, directory.job
     if not trust:
         named_in = directory.root / "job.json"

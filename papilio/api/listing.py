@@ -129,9 +129,7 @@ def enumerate(
         cluster=cluster, workers=workers, progress=progress, job=job,
     )  # fmt: skip
     if output is None:
-        _require_here(
-            cluster=cluster, workers=workers, job=job, progress=progress, gpu=engine == "gpu" or None
-        )
+        _require_here(cluster=cluster, workers=workers, job=job, progress=progress, gpu=engine == "gpu" or None)
         return call(local_path("rows"), engine="cpu").rows()
     if not names_table(output):
         return call(local_path(output), engine=engine, overwrite=overwrite).execute()
@@ -208,9 +206,7 @@ def _call(
     graph, reading, sizes = resolve_layers(graph, reading, sizes)
     question = Question.of(motif, "total", options, Listing(limit), sizes)
     of_layers = question.of_layers or (question.title if any(required[1:]) else "")
-    source = GraphInput(
-        graph, question.family.graph_kind, reading, of_layers, needs_signs=question.motif.needs_signs
-    )
+    source = GraphInput(graph, question.family.graph_kind, reading, of_layers, needs_signs=question.motif.needs_signs)
     return _class_of(question)(source, question, target, required, **where)
 
 
@@ -326,9 +322,7 @@ class ListingCall(Call[ListingResult]):
         for place, (layer, size) in builtins.enumerate(job.family.columns(job.motif).items()):
             column = store.label_column("v" if layer == "v" else "u")
             vertices = (
-                sum(cell[place] * n for cell, n in counted.table.items())
-                if size is None
-                else size * counted.count
+                sum(cell[place] * n for cell, n in counted.table.items()) if size is None else size * counted.count
             )
             n_bytes += 4 * vertices if column is None else vertices * column.nbytes // max(len(column), 1)
         rows = min(counted.count, self._listing.limit or counted.count)
@@ -387,15 +381,11 @@ class ListingCall(Call[ListingResult]):
         """Provide the files of the written rows until the block ends; they may be replaced by new files."""
         yield shards
 
-    def _write_rows(
-        self, shards: Sequence[ListingShard], limit_reached: bool, *, keep_shards: bool
-    ) -> dict[str, Any]:
+    def _write_rows(self, shards: Sequence[ListingShard], limit_reached: bool, *, keep_shards: bool) -> dict[str, Any]:
         with self.settled(shards) as settled:
             return self._write_files(settled, limit_reached, keep_shards and settled is shards)
 
-    def _write_files(
-        self, shards: Sequence[ListingShard], limit_reached: bool, keep_shards: bool
-    ) -> dict[str, Any]:
+    def _write_files(self, shards: Sequence[ListingShard], limit_reached: bool, keep_shards: bool) -> dict[str, Any]:
         assert self.source.store is not None, "asking made it"
         sizes, question = self.asked.family.columns(self.asked.motif), self.asked.identity
         return write_listing(

@@ -177,9 +177,7 @@ def fit_job(call: Call[Any], job: JobSpec, executor: Executor) -> JobSpec:
                 lambda share: call.listener(PhaseAdvanced(share)),
             )  # fmt: skip
     except CapacityError as error:
-        raise with_least_budget(
-            error, require, budget, name, workers, most_host_bytes=free_memory_bytes()
-        ) from None
+        raise with_least_budget(error, require, budget, name, workers, most_host_bytes=free_memory_bytes()) from None
     release_memory()
     return _with_parts(job, found)
 

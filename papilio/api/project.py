@@ -159,9 +159,7 @@ def project(
     with run_directory(target.parent) as scratch:
         listed: ListingResult = enumerate(graph, motif, output=f"{scratch}/pairs", job=job, **given)
         if not listed.rows:
-            raise InputError(
-                f"no {motif.title} in {listed.graph['path'] or 'the graph'}: a store needs an edge"
-            )
+            raise InputError(f"no {motif.title} in {listed.graph['path'] or 'the graph'}: a store needs an edge")
         source = listed.graph["provenance"]["source"]
         origin = {
             "source": os.path.basename(source) if isinstance(source, str) else source,

@@ -111,9 +111,7 @@ def ask(
 ) -> Call[Any]:
     """Return the call of a count within ``memory`` or, with ``samples``, of a comparison with random graphs."""
     if samples is None:
-        _require_none(
-            {"null": null, "seed": seed, "steps": steps}, "which is for random graphs: set samples, too"
-        )
+        _require_none({"null": null, "seed": seed, "steps": steps}, "which is for random graphs: set samples, too")
         return CountCall(graph, motif, **memory, **common)
     _require_none(memory, "but random graphs are drawn from the whole graph: leave it out")
     ensemble: dict[str, Any] = {"samples": samples, "null": null, "seed": seed or 0, "steps": steps}
@@ -165,9 +163,7 @@ class SignificanceCall(Call[SignificanceResult]):
     def shard_parent(self, executor: Executor, job: JobSpec) -> Path | None:
         return shard_parent(executor, job, self.target)
 
-    def write(
-        self, result: SignificanceResult, listed: Sequence[ListingShard], kept: bool
-    ) -> SignificanceResult:
+    def write(self, result: SignificanceResult, listed: Sequence[ListingShard], kept: bool) -> SignificanceResult:
         vectors = Vectors(dict(result.vectors), self.source.labelled)
         whole = replace(result, vectors=vectors, source=self.source.given)
         if self.target is not None:

@@ -193,9 +193,7 @@ def run(args: list[str] | None = None) -> NoReturn:
         sys.exit(exit_code_of(error))
     except OSError as error:
         check()
-        click.echo(
-            f"papilio: the system reports an error ({error}); check free space and permissions", err=True
-        )
+        click.echo(f"papilio: the system reports an error ({error}); check free space and permissions", err=True)
         sys.exit(exit_code_of(StoreError()))
     except Exception:
         check()  # libraries turn an exception raised by a signal into their own errors

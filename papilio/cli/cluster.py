@@ -193,13 +193,9 @@ def _script_options(*options: Decorator) -> Decorator:
 @render.command(cls=MotifGroup)
 @_script_options(
     PER_FLAG,
-    click.option(
-        "--counts", metavar="FILE", help="File for the counts per vertex or edge: .parquet, .csv and so on."
-    ),
+    click.option("--counts", metavar="FILE", help="File for the counts per vertex or edge: .parquet, .csv and so on."),
     BUDGET_OPTIONS,
-    click.option(
-        "--parts", metavar="DIR", help="As for count: the parts of the graph, or where to cut them."
-    ),
+    click.option("--parts", metavar="DIR", help="As for count: the parts of the graph, or where to cut them."),
 )
 def count(device_memory: int | None, host_memory: int | None, parts: str | None, **fields: Any) -> None:
     """Write the batch script that counts MOTIF in the graph STORE.

@@ -171,9 +171,7 @@ def estimate(motif: Motif, store: str, as_json: bool, engine_options: dict[str, 
 @JOB_FLAG
 @CLUSTER_OPTIONS
 @RUN_OPTIONS
-def significance(
-    motif: Motif, store: str, as_json: bool, engine_options: dict[str, str], **options: Any
-) -> None:
+def significance(motif: Motif, store: str, as_json: bool, engine_options: dict[str, str], **options: Any) -> None:
     """Compare the count of MOTIF in the graph STORE with its counts in random graphs.
 
     Standard output gets a line of names and a line of values: observed, mean, std, z, p_more and p_less (one-sided
@@ -378,9 +376,7 @@ _SHOWN_LEVELS = 5
 )  # fmt: skip
 @FORMAT_FLAG
 @click.option("--overwrite", is_flag=True, help="Replace an existing decomposition or file.")
-@click.option(
-    "--no-hierarchy", is_flag=True, help="Compute only the numbers, not the components of every level."
-)
+@click.option("--no-hierarchy", is_flag=True, help="Compute only the numbers, not the components of every level.")
 @click.option(
     "--engine", type=ENGINES, default="auto", show_default=True,
     help="auto uses the first usable GPU; gpu never falls back to cpu.",

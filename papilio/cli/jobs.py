@@ -61,10 +61,7 @@ def jobs(root: str, as_json: bool, **options: Any) -> None:
         target.write_rows(rows, _JOB_COLUMNS)
         return
     if as_json:
-        rows = [
-            {"path": each[0], "problem": each[1]} if isinstance(each, tuple) else each.to_dict()
-            for each in found
-        ]
+        rows = [{"path": each[0], "problem": each[1]} if isinstance(each, tuple) else each.to_dict() for each in found]
         print_json({"jobs": rows})
         return
     for each in found:
@@ -228,9 +225,7 @@ _SUBMIT_OPTIONS = with_options(
 @ENSEMBLE_OPTIONS
 @with_output("the counts of the samples, or the sizes or vertices with their z")
 @_SUBMIT_OPTIONS
-def significance(
-    motif: Motif, store: str, as_json: bool, engine_options: dict[str, str], **options: Any
-) -> None:
+def significance(motif: Motif, store: str, as_json: bool, engine_options: dict[str, str], **options: Any) -> None:
     """Compare the count of MOTIF in the graph STORE with random graphs on a cluster, without waiting for the answer."""
     _submit(motif, store, as_json, engine_options, options)
 
@@ -244,9 +239,7 @@ def count(motif: Motif, store: str, as_json: bool, engine_options: dict[str, str
     _submit(motif, store, as_json, engine_options, options)
 
 
-def _submit(
-    motif: Motif, store: str, as_json: bool, engine_options: dict[str, str], options: dict[str, Any]
-) -> None:
+def _submit(motif: Motif, store: str, as_json: bool, engine_options: dict[str, str], options: dict[str, Any]) -> None:
     if options["output"] == STANDARD_OUTPUT:
         job = options["job"]
         raise click.UsageError(
@@ -260,9 +253,7 @@ def _submit(
 def _report_submitted(found: JobStatus, cluster: str) -> None:
     click.echo(found.path)
     if found.state == "finished":
-        say(
-            f"job {found.path}: already finished; nothing was submitted. papilio wait {found.path} shows the count"
-        )
+        say(f"job {found.path}: already finished; nothing was submitted. papilio wait {found.path} shows the count")
         return
     say(f"job {found.path}: submitted to {cluster}; you can close this terminal")
     for command, does in (

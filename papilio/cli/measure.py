@@ -65,9 +65,7 @@ _SIZES = with_options(
     )
 )
 
-_THREADS = click.option(
-    "--threads", type=integer, metavar="N", help="Number of threads; all processors by default."
-)
+_THREADS = click.option("--threads", type=integer, metavar="N", help="Number of threads; all processors by default.")
 
 
 @click.group(cls=CommandGroup)
@@ -225,11 +223,7 @@ def maximal_biclique_top(
 
 def _largest_table(result: CountResult) -> Any:
     """Return the largest counts as rows: layer, id, label and count, or u, v, u_label, v_label and support."""
-    names = (
-        ("u", "v", "u_label", "v_label", "support")
-        if result.per == "edge"
-        else ("layer", "id", "label", "count")
-    )
+    names = ("u", "v", "u_label", "v_label", "support") if result.per == "edge" else ("layer", "id", "label", "count")
     rows = []
     for each in result.largest:
         place = () if result.per == "edge" else (each.place,)
@@ -270,24 +264,19 @@ def _maximum_lines(result: MaximumClique) -> list[str]:
 
 def _biclique_lines(result: LargestBicliques) -> list[str]:
     return _tabbed(
-        (each.size, *(" ".join(map(str, side)) for side in (each.labels_u, each.labels_v)))
-        for each in result.bicliques
+        (each.size, *(" ".join(map(str, side)) for side in (each.labels_u, each.labels_v))) for each in result.bicliques
     )
 
 
 def _say_count(counted: CountResult) -> None:
     graph = counted.graph
-    how = (
-        "taken from the job" if counted.reused else f"counted by engine {counted.engine} ({counted.cluster})"
-    )
+    how = "taken from the job" if counted.reused else f"counted by engine {counted.engine} ({counted.cluster})"
     say(
         f"butterflies: {counted.count:,} in {show_sizes(graph['n_u'], graph['n_v'], names_in(graph))} and "
         f"{graph['n_edges']:,} edges, {how}"
     )
     if counted.job_directory is not None:
-        say(
-            f"job {counted.job_directory}: {counted.leases_before:,} of {counted.leases:,} leases completed before"
-        )
+        say(f"job {counted.job_directory}: {counted.leases_before:,} of {counted.leases:,} leases completed before")
 
 
 _FORMATS = (".svg", ".png")
@@ -374,9 +363,7 @@ def census(
     answer_rows(asked, as_json, report, target)
 
 
-def _check_asked(
-    top: int | None, by: str | None, per: str, output: str | None, target: RowTarget | None
-) -> None:
+def _check_asked(top: int | None, by: str | None, per: str, output: str | None, target: RowTarget | None) -> None:
     if (top is None) != (by is None):
         raise InputError(f"--top and --by go together; give --by {', '.join(PAIR_ORDERS)} and --top N")
     if per == "vertex" and top is not None:

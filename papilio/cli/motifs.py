@@ -136,9 +136,7 @@ class _MotifFlags:
         if every is not None or size is not None:
             return size is None
         if largest is not None:
-            raise InputError(
-                f"--max-{name} {largest} is a limit of --all-{name}, which is missing: add --all-{name}"
-            )
+            raise InputError(f"--max-{name} {largest} is a limit of --all-{name}, which is missing: add --all-{name}")
         if self._defaults[name] is None:
             more = f"; --all counts every ({', '.join(self._sizes)})" if len(self._sizes) > 1 else ""
             raise InputError(f"{self._kind.name} needs {flag} with a number, or --all-{name}{more}")
@@ -149,9 +147,7 @@ class _MotifFlags:
         values = get_args(self._hints[name])
         is_needed = self._defaults[name] is MISSING
         if is_needed or len({self._kind(**chosen, **{name: value}) for value in values}) > 1:
-            asked = [
-                f"--all-{each}" if size is None else f"{_flag(each)} {size}" for each, size in chosen.items()
-            ]
+            asked = [f"--all-{each}" if size is None else f"{_flag(each)} {size}" for each, size in chosen.items()]
             raise InputError(
                 f"{' '.join([self._kind.name, *asked])} needs {_flag(name)} {' or '.join(values)}: "
                 "the answer depends on it"
@@ -198,9 +194,7 @@ class MotifGroup(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command:
         if name not in MOTIFS:
             known = self.list_commands(ctx)
-            raise UnsupportedError(
-                f"unknown motif {name!r}{did_you_mean(name, known)}; known: {', '.join(known)}"
-            )
+            raise UnsupportedError(f"unknown motif {name!r}{did_you_mean(name, known)}; known: {', '.join(known)}")
         if name not in self.list_commands(ctx):
             raise UnsupportedError(f"{name} cannot be listed; {FAMILIES[name].not_listed}")
         kind = MOTIFS[name]
@@ -213,9 +207,7 @@ class MotifGroup(click.Group):
             self._run(motif=motif, engine_options=options, **given)
 
         what = first_paragraph(kind.__doc__)
-        paragraphs = [
-            each for each in inspect.cleandoc(self.help or "").split("\n\n") if not each.startswith("\b")
-        ]
+        paragraphs = [each for each in inspect.cleandoc(self.help or "").split("\n\n") if not each.startswith("\b")]
         return click.Command(
             name,
             callback=run,

@@ -116,13 +116,7 @@ def _report_count(result: CountResult) -> None:
     say(f"{result.motif.title}: {result.count:,} in {vertices}, {plural(graph['n_edges'], 'edge')}")
     _say_run(result, "counted")
     if result.output is not None:
-        what = (
-            "table"
-            if result.motif.is_table
-            else "row"
-            if result.per == "total"
-            else f"counts per {result.per}"
-        )
+        what = "table" if result.motif.is_table else "row" if result.per == "total" else f"counts per {result.per}"
         say(f"{what}: {result.output}")
 
 
@@ -147,9 +141,7 @@ def _report_significance(result: SignificanceResult) -> None:
             click.echo("\t".join(map(str, (each.place, *each.labels, f"{each.value:.6g}"))))
     if result.per == "total":
         rows = result.rows()
-        click.echo(
-            "\n".join(align([[*rows[0]], *([show_number(value) for value in row.values()] for row in rows)]))
-        )
+        click.echo("\n".join(align([[*rows[0]], *([show_number(value) for value in row.values()] for row in rows)])))
     say(result.headline)
     if result.warning:
         say(f"warning: {result.warning}")
@@ -324,9 +316,7 @@ def report_store(store: GraphStore, as_json: bool) -> None:
         how = "forced" if provenance.get("format_forced") else "detected"
         files = provenance.get("source_files", 1)
         several = "" if files == 1 else f"{files:,} files "
-        say(
-            f"{several}read as {provenance['format']} ({how}), compression {provenance.get('compression') or 'none'}"
-        )
+        say(f"{several}read as {provenance['format']} ({how}), compression {provenance.get('compression') or 'none'}")
     read = provenance.get("layout", {}).get("read", {})
     if read:
         roles = {"u": "U", "v": "V"}
@@ -363,8 +353,7 @@ def conversion_lines(conversions: Sequence[Conversion], now_s: float) -> list[st
         rows.append([show_bytes(each.n_bytes), age, each.state, how, each.source or each.path])
     widths = [max(len(row[at]) for row in rows) for at in range(4)]
     return [
-        "  ".join([*(text.ljust(width) for text, width in zip(row, widths, strict=False)), row[-1]])
-        for row in rows
+        "  ".join([*(text.ljust(width) for text, width in zip(row, widths, strict=False)), row[-1]]) for row in rows
     ]
 
 
@@ -385,8 +374,7 @@ def info_lines(described: dict[str, Any]) -> list[str]:
     lines = [
         f"path        {described['path']}",
         f"kind        {described['kind']}, {'signed' if described['signed'] else 'unsigned'}",
-        f"vertices    {described['n_u']:,}"
-        + (f" x {described['n_v']:,}" if described["kind"] == "bipartite" else ""),
+        f"vertices    {described['n_u']:,}" + (f" x {described['n_v']:,}" if described["kind"] == "bipartite" else ""),
         f"edges       {described['n_edges']:,}",
         f"density     {'none' if density is None else format(density, '.6g')}",
     ]

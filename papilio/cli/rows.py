@@ -60,9 +60,7 @@ class RowTarget:
                 "the rows and --json both need standard output: use --format jsonl for rows as JSON, or --output FILE"
             )
         if target.format in _BINARY and sys.stdout.isatty():
-            raise click.UsageError(
-                f"{target.format} cannot be shown in a terminal; redirect it, or use --output FILE"
-            )
+            raise click.UsageError(f"{target.format} cannot be shown in a terminal; redirect it, or use --output FILE")
         return target
 
     def write(self, table: Any) -> None:

@@ -78,9 +78,7 @@ def scale() -> None:
     "--output", required=True, type=click.Path(), metavar="DIR",
     help="Directory of the experiment; repeat the command to resume.",
 )  # fmt: skip
-@click.option(
-    "--weak", is_flag=True, help="Let the graph grow with the workers: give one store for each, or --model."
-)
+@click.option("--weak", is_flag=True, help="Let the graph grow with the workers: give one store for each, or --model.")
 @click.option(
     "--model", metavar="MODEL:NAME=VALUE,...",
     help="With --weak: generate the graphs from this model, such as power-law:n_u=100000,n_v=20000, for the smallest "
@@ -91,9 +89,7 @@ def scale() -> None:
     "--threads", type=THREADS,
     help="Threads of each local worker; by default the processors divided by the largest number of workers.",
 )  # fmt: skip
-@click.option(
-    "--slurm", is_flag=True, help="Submit one Slurm job for each point, with the flags of slurm render."
-)
+@click.option("--slurm", is_flag=True, help="Submit one Slurm job for each point, with the flags of slurm render.")
 @_WARM_UP_FLAG
 @_FIGURES_FLAG
 @JSON_FLAG
@@ -128,9 +124,7 @@ def count(
         if allocation["gpus_per_node"] is not None and options["engine"] == "auto":
             options["engine"] = "gpu"
     elif given:
-        raise InputError(
-            f"{given[0].removesuffix('_bytes')} describes the jobs of --slurm; give both or neither"
-        )
+        raise InputError(f"{given[0].removesuffix('_bytes')} describes the jobs of --slurm; give both or neither")
     command = f"cd {shlex.quote(os.getcwd())}\n{context.meta[COMMAND_LINE]}"
     directory = begin_scaling(output, motif, stores, command=command, options=engine_options, **options)
     if slurm:
@@ -143,9 +137,7 @@ def count(
 @scale.command()
 @DIRECTORY
 @click.option("--workers", callback=parse_numbers, metavar="N,N,...", help="Points to run; by default all.")
-@click.option(
-    "--cluster", metavar="CLUSTER", help="As for count; by default as at the start of the experiment."
-)
+@click.option("--cluster", metavar="CLUSTER", help="As for count; by default as at the start of the experiment.")
 @TRUST_FLAG
 @_WARM_UP_FLAG
 @_FIGURES_FLAG
@@ -263,7 +255,5 @@ def _report(root: Path, output: str | None, figures: bool, as_json: bool, overwr
         )
     points = results.get("points")
     if points and points[-1]["seconds_median"] < SHORT_S:
-        say(
-            f"runs of less than {SHORT_S:.0f} s say little about scaling: use a larger graph or a longer question"
-        )
+        say(f"runs of less than {SHORT_S:.0f} s say little about scaling: use a larger graph or a longer question")
     say(f"report: {page}")

@@ -58,9 +58,7 @@ from papilio.storage.statistics import describe
     type=size,
     help="Memory limit, such as 2GiB; a quarter of the memory by default.",
 )
-@click.option(
-    "--temp-dir", type=click.Path(), help="Directory for scratch files; the directory of OUTPUT by default."
-)
+@click.option("--temp-dir", type=click.Path(), help="Directory for scratch files; the directory of OUTPUT by default.")
 @click.option("--overwrite", is_flag=True, help="Replace an existing store.")
 @JSON_FLAG
 def convert(input: tuple[str, ...], output: str, as_json: bool, **options: Any) -> None:
@@ -137,9 +135,7 @@ def clear(pattern: str | None, everything: bool, stale: bool, as_json: bool) -> 
 
 def _report_conversions(conversions: Sequence[Conversion], as_json: bool, what: str) -> None:
     if as_json:
-        print_json(
-            {"directory": str(cache_directory()), "conversions": [asdict(each) for each in conversions]}
-        )
+        print_json({"directory": str(cache_directory()), "conversions": [asdict(each) for each in conversions]})
         return
     if conversions:
         click.echo("\n".join(conversion_lines(conversions, time.time())))
@@ -171,12 +167,8 @@ def generate() -> None:
 
 
 _MODEL_OPTIONS = with_options(
-    click.option(
-        "--seed", type=SEED, default=0, show_default=True, help="The same seed gives the same graph."
-    ),
-    click.option(
-        "--signs", type=float, help="Make a signed graph: each edge is positive with this probability."
-    ),
+    click.option("--seed", type=SEED, default=0, show_default=True, help="The same seed gives the same graph."),
+    click.option("--signs", type=float, help="Make a signed graph: each edge is positive with this probability."),
     click.option("--memory", "memory_bytes", type=size, help="Limit of host memory, for example 2GiB."),
     click.option("--overwrite", is_flag=True, help="Replace an existing store."),
     JSON_FLAG,
@@ -234,9 +226,7 @@ for _model in (Rmat, PowerLaw, Planted, Blocks, Complete):
     type=THREADS,
     help="Number of threads, for cutting and for the CPU workers of the parts; all processors by default.",
 )
-@click.option(
-    "--temp-dir", type=click.Path(), help="Directory for scratch files; the directory of OUTPUT by default."
-)
+@click.option("--temp-dir", type=click.Path(), help="Directory for scratch files; the directory of OUTPUT by default.")
 @JSON_FLAG
 def partition(
     store: str, output: str, motif: Motif, as_json: bool, engine_options: dict[str, str], **options: Any
@@ -252,9 +242,7 @@ def partition(
     """
     with show_progress() as bar:
         bar.describe("cutting into parts")
-        made = papilio.partition(
-            store, output, motif, options=engine_options, progress=bar.advance_share, **options
-        )
+        made = papilio.partition(store, output, motif, options=engine_options, progress=bar.advance_share, **options)
     if as_json:
         print_json({"path": made.path, **json.loads(made.manifest.to_json())})
         return

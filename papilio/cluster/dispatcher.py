@@ -469,9 +469,7 @@ class Dispatcher(Generic[AnyTask, Result]):
     def _send_cuts(self, addresses: list[str], patience_s: float) -> None:
         """Ask workers to end their leases early; a silent worker is lost, which the watch detects, or only slow."""
         keys = [key for address in addresses for key in self._places[address].held]
-        self._messenger.submit(
-            self._pool.ask_all, request_cuts, keys, addresses=addresses, patience_s=patience_s
-        )
+        self._messenger.submit(self._pool.ask_all, request_cuts, keys, addresses=addresses, patience_s=patience_s)
 
     def _end_early(self) -> None:
         """Stop dispatching, and ask every worker to end its lease early."""

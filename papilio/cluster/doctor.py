@@ -192,9 +192,7 @@ def _find_toolchain() -> Toolchain | Exception | None:
         return error
 
 
-def _probe_cupy(
-    tools: Toolchain | Exception | None, driver: Version | None, gpus: Sequence[GpuInfo]
-) -> Outcome:
+def _probe_cupy(tools: Toolchain | Exception | None, driver: Version | None, gpus: Sequence[GpuInfo]) -> Outcome:
     if tools is None:
         if not gpus:
             return "skip", "not installed; the cpu engine needs none"
@@ -205,9 +203,7 @@ def _probe_cupy(
     found = f"{tools.cupy} for CUDA {tools.cuda[0]}.{tools.cuda[1]}"
     if driver is None or driver[0] >= tools.cuda[0]:
         return "ok", found
-    advice = (
-        f'remove cupy-cuda{tools.cuda[0]}x and pip install "papilio[cuda{driver[0]}]", or update the driver'
-    )
+    advice = f'remove cupy-cuda{tools.cuda[0]}x and pip install "papilio[cuda{driver[0]}]", or update the driver'
     return "fail", f"{found}; the driver runs CUDA up to {driver[0]}.{driver[1]}", advice
 
 
@@ -260,9 +256,7 @@ def _probe_cache(path: Path, variable: str) -> Outcome:
         return "fail", f"{path} cannot be written to", f"set {variable} to a writable directory"
     kind = find_filesystem(path)
     found = f"{path} ({kind or 'file system unknown'})"
-    advice = (
-        f"machines that compile at the same time may corrupt it: set {variable} to a node-local directory"
-    )
+    advice = f"machines that compile at the same time may corrupt it: set {variable} to a node-local directory"
     return ("warn", found, advice) if kind in SHARED_FILESYSTEMS else ("ok", found)
 
 
@@ -300,9 +294,7 @@ def _probe_slurm() -> Outcome:
     return ("warn", f"{', '.join(missing)} missing") if missing else ("ok", ", ".join(_SLURM_COMMANDS))
 
 
-def check_store(
-    path: str, open_graph: Callable[[str], GraphStore] = open_store
-) -> tuple[Check, GraphStore | None]:
+def check_store(path: str, open_graph: Callable[[str], GraphStore] = open_store) -> tuple[Check, GraphStore | None]:
     """Open the graph at a path and read its first edges."""
     try:
         store = open_graph(path)

@@ -148,9 +148,7 @@ def plan_job(
     report = next(each for each in reports if manifest is not None or each.table is not None)
     del reports  # what has not begun is cancelled
     cluster = (executor.name, executor.why_chosen) if executor.why_chosen else None
-    plan = make_plan(
-        job, name, rule or reason, workers, report, memory, finished, manifest, kept=kept, cluster=cluster
-    )
+    plan = make_plan(job, name, rule or reason, workers, report, memory, finished, manifest, kept=kept, cluster=cluster)
     plan.validate()
     return plan, workers, report
 
@@ -219,9 +217,7 @@ def count_job(
     return JobOutcome(counted, plan, folded, fold.listed)
 
 
-def _without_compiling(
-    seconds: dict[str, float], compiled_s: float, phases: tuple[str, ...]
-) -> dict[str, float]:
+def _without_compiling(seconds: dict[str, float], compiled_s: float, phases: tuple[str, ...]) -> dict[str, float]:
     """Return the phases with the time for compiling kernels in this process as a separate phase, ``compile``."""
     if not compiled_s:
         return seconds

@@ -145,9 +145,7 @@ class _Stage(NamedTuple):
         vertices = self.vertices
         if vertices is not None and other.vertices is not None:
             vertices = vertices + other.vertices
-        return _Stage(
-            self.slices + other.slices, self.shares, self.moments + other.moments, other.known, vertices
-        )
+        return _Stage(self.slices + other.slices, self.shares, self.moments + other.moments, other.known, vertices)
 
     def interval(self, confidence: float) -> tuple[float, float]:
         return self.sample.interval(confidence, self.known)
@@ -164,9 +162,7 @@ class _Stage(NamedTuple):
         """Return the number of slices whose estimate most likely reaches the error."""
         if self.vertices is None:
             sample = self.sample
-            return max(
-                sample.slices_needed(allocate(sample.spreads), goal.error, goal.confidence), LEAST_SLICES
-            )
+            return max(sample.slices_needed(allocate(sample.spreads), goal.error, goal.confidence), LEAST_SLICES)
         wanted = SPARE * self.slices * (self.error(goal.confidence) / goal.error) ** 2
         return max(ceil(min(wanted, MOST_NEEDED)), LEAST_SLICES)
 

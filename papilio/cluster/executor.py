@@ -267,9 +267,7 @@ class InlineExecutor(Executor):
 
     def __init__(self, n_workers: int | None = None, threads: int | None = None) -> None:
         if n_workers not in (None, 1):
-            raise InputError(
-                f"workers is {n_workers}; the inline cluster has one worker: use the local cluster"
-            )
+            raise InputError(f"workers is {n_workers}; the inline cluster has one worker: use the local cluster")
         self.workers = (describe_worker("inline", threads),)
 
     def run(

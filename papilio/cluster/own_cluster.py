@@ -110,9 +110,7 @@ class LocalExecutor(OwnCluster):
         "cuda (one worker per GPU) or --cluster inline"
     )
 
-    def __init__(
-        self, n_workers: int | None = None, threads: int | None = None, *, insecure: bool = False
-    ) -> None:
+    def __init__(self, n_workers: int | None = None, threads: int | None = None, *, insecure: bool = False) -> None:
         super().__init__(1 if n_workers is None else n_workers, insecure=insecure)
         if threads is not None and threads < 1:
             raise InputError(f"threads is {threads}; the minimum is 1")
@@ -138,9 +136,7 @@ class CudaExecutor(OwnCluster):
     def __init__(self, n_workers: int | None = None, *, insecure: bool = False) -> None:
         missing = missing_for_cuda()
         if missing is not None:
-            raise EngineUnavailableError(
-                f"the cuda cluster cannot be started: {missing}; use --cluster local"
-            )
+            raise EngineUnavailableError(f"the cuda cluster cannot be started: {missing}; use --cluster local")
         self._devices = list_visible_ids()
         n_gpus = len(self._devices)
         if n_workers is not None and not 1 <= n_workers <= n_gpus:

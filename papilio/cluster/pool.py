@@ -231,20 +231,14 @@ class DaskPool(Executor):
         A lost worker is skipped: the dispatch detects it.
         """
         addresses = [worker.name for worker in workers]
-        answers = self.client.run(
-            find_store_problem, job.source, job.graph_hash, workers=addresses, on_error="return"
-        )
+        answers = self.client.run(find_store_problem, job.source, job.graph_hash, workers=addresses, on_error="return")
         hosts = {worker.name: worker.host for worker in workers}
         for address, problem in answers.items():
             if problem is not None and not isinstance(problem, OSError):
                 where = "it must be where every worker can read it"
                 if is_cached(job.source):
-                    where += (
-                        ": set PAPILIO_CACHE, the directory of converted files, to one that all workers share"
-                    )
-                raise ClusterError(
-                    f"worker {address} on {hosts[address]} cannot use the store: {problem} ({where})"
-                )
+                    where += ": set PAPILIO_CACHE, the directory of converted files, to one that all workers share"
+                raise ClusterError(f"worker {address} on {hosts[address]} cannot use the store: {problem} ({where})")
 
     def run(
         self,
@@ -268,9 +262,7 @@ def start_errors_named(cluster: str, remedy: str) -> Iterator[None]:
     except (Exception, CancelledError) as error:
         if isinstance(error, PapilioError) and not isinstance(error, StoreError):
             raise
-        raise ClusterError(
-            f"the {cluster} cluster does not start: {_first_cause(error)}; {remedy}"
-        ) from error
+        raise ClusterError(f"the {cluster} cluster does not start: {_first_cause(error)}; {remedy}") from error
 
 
 def _first_cause(error: BaseException) -> str:

@@ -57,11 +57,7 @@ def _amount(number: float, unit: str) -> str:
     """Return a number of units in few digits, as ``1.23M wedges`` and ``12.3 GB``."""
     for scale, letter in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if number >= scale:
-            return (
-                f"{number / scale:.3g} {letter}B"
-                if unit == "bytes"
-                else f"{number / scale:.3g}{letter} {unit}"
-            )
+            return f"{number / scale:.3g} {letter}B" if unit == "bytes" else f"{number / scale:.3g}{letter} {unit}"
     return f"{number:.0f} {unit}"
 
 

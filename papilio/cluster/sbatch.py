@@ -54,9 +54,7 @@ class SbatchSpec:
     engine: EngineChoice = "auto"  # with GPUs ``auto`` means ``gpu``
     per: Granularity = "total"
     as_json: bool = False  # whether the answer is one JSON object
-    counts: str | None = (
-        None  # file for the counts per vertex or edge, or of samples: Parquet, CSV, ..., by its suffix
-    )
+    counts: str | None = None  # file for the counts per vertex or edge, or of samples: Parquet, CSV, ..., by its suffix
     job: str | None = None  # directory of the durable job: running the script again resumes it
     max_requeues: Number = 0  # how often a run that hit the time limit is queued again; needs ``job``
     partition: str | None = None  # where Slurm runs the job and whom it charges; None: up to the site
@@ -89,9 +87,7 @@ class SbatchSpec:
         """Raise InputError for values that Slurm or the script cannot use."""
         check_fields(self)
         total, limit_s = self.nodes * self.tasks_per_node, parse_time(self.time)
-        has_gpus, has_job, has_counts = (
-            each is not None for each in (self.gpus_per_node, self.job, self.counts)
-        )
+        has_gpus, has_job, has_counts = (each is not None for each in (self.gpus_per_node, self.job, self.counts))
         refusals = [
             (has_gpus and self.workers_per_node != 1,
              f"workers per node is {self.workers_per_node} and gpus per node is {self.gpus_per_node}; each GPU has "
@@ -161,9 +157,7 @@ def require_plain(what: str, text: str, others: str = "") -> None:
     """
     for character in text:
         if unicodedata.category(character) in ("Cc", "Cs") or character in others:
-            raise InputError(
-                f"{what} is {text!r}; leave out the character {character!r}, which is lost there"
-            )
+            raise InputError(f"{what} is {text!r}; leave out the character {character!r}, which is lost there")
 
 
 def parse_time(text: str) -> int:

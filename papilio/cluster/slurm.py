@@ -168,9 +168,7 @@ class SlurmExecutor(OwnCluster):
             if waiting and not hopeless:
                 deadline = monotonic() + JOIN_S
             elif hopeless or monotonic() > deadline or (len(jobs) == n_workers and not queue):
-                seen = (
-                    ", ".join(f"{job} {state}" for job, state in queue.items()) or "none is left in the queue"
-                )
+                seen = ", ".join(f"{job} {state}" for job, state in queue.items()) or "none is left in the queue"
                 raise ClusterError(
                     f"{found} of {n_workers} workers joined the slurm cluster; jobs: {seen}; check the logs of the "
                     f"jobs (in the directory slurm:logs=DIR) and the partition, cores, memory and time"

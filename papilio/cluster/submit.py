@@ -105,9 +105,7 @@ def coordinate(path: str, submission_id: str, count: Count) -> str:
         JobLog(root).write(f"submission {submission_id} is void: the job was submitted again")
         return "void"
     state = "ended"
-    with Client(
-        worker.scheduler.address, security=worker.security, set_as_default=False, timeout=CONNECT_S
-    ) as client:
+    with Client(worker.scheduler.address, security=worker.security, set_as_default=False, timeout=CONNECT_S) as client:
         if before is None or not before.ended:
             state = _Coordinator(worker, client, root, submission, before).run(count)
         if state != "displaced":
@@ -162,9 +160,7 @@ class _Coordinator:
             self._log.write(traceback.format_exc())
         else:
             state, reason = "finished", None
-            self._log.write(
-                f"count {result.count}, {result.leases} leases, {result.leases_before} from before"
-            )
+            self._log.write(f"count {result.count}, {result.leases} leases, {result.leases_before} from before")
         self._end(state, reason)
         return state
 
@@ -199,9 +195,7 @@ class _Coordinator:
             self._wait_while(self._other_holder)
             self._check()
             try:
-                with ExistingExecutor(
-                    self._client, priority=submission.priority, inside_worker=True
-                ) as executor:
+                with ExistingExecutor(self._client, priority=submission.priority, inside_worker=True) as executor:
                     executor.interrupt = self._check
                     return count(
                         source, directory.job.motif, cluster=executor, engine=submission.engine,
@@ -473,6 +467,5 @@ def _hand_over(client: Client, root: Path, submission: Submission, count: Count)
         control.withdraw(submission)
         raise
     JobLog(root).write(
-        f"submission {submission.id} from {submission.host} to {submission.cluster}, "
-        f"priority {submission.priority}"
+        f"submission {submission.id} from {submission.host} to {submission.cluster}, priority {submission.priority}"
     )

@@ -12,9 +12,7 @@ from threading import Lock, Timer, local
 from time import perf_counter
 from typing import Any, NamedTuple
 
-COMPILING = (
-    "compiling kernels for this machine (first use; `papilio doctor --warm` compiles all of them ahead)"
-)
+COMPILING = "compiling kernels for this machine (first use; `papilio doctor --warm` compiles all of them ahead)"
 
 PATIENCE_S, PAUSE_S = 0.5, 2.0
 """Seconds of compiling before it is announced, and seconds without compiling before it is announced again."""

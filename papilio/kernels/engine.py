@@ -277,9 +277,7 @@ class Engine(Protocol):
         """Return the weights by which probes draw items, shape (n_items,); by default their costs."""
         return self.work(prepared)
 
-    def probe_counts(
-        self, prepared: Any, items: NDArray[np.int64], seeds: NDArray[np.uint64]
-    ) -> NDArray[np.float64]:
+    def probe_counts(self, prepared: Any, items: NDArray[np.int64], seeds: NDArray[np.uint64]) -> NDArray[np.float64]:
         """Return an unbiased estimate of the number of motifs of each given item, shape (n_probes,). See :meth:`probe`.
 
         A family may have a better estimator than branches of the tree.
@@ -375,9 +373,7 @@ class CostTable:
 
     def __post_init__(self) -> None:
         if len(self.items) != len(self.work) or not self.items or (self.items[0], self.work[0]) != (0, 0):
-            raise ValueError(
-                "a cost table must start at item 0 with work 0, and have as many items as work values"
-            )
+            raise ValueError("a cost table must start at item 0 with work 0, and have as many items as work values")
         if not all(map(lt, self.items, self.items[1:])):
             raise ValueError("the items of a cost table must be strictly increasing")
         if not all(map(le, self.work, self.work[1:])):
@@ -417,9 +413,7 @@ class CostTable:
         return self.items[min(index, len(self.items) - 1)]
 
 
-def find_breakpoints(
-    costs: NDArray[np.int64], max_entries: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def find_breakpoints(costs: NDArray[np.int64], max_entries: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return breakpoints of the items and the cost of all items before each; O(n_items).
 
     Breakpoints lie at equal steps of the work, so that no interval between two of them holds more than one heavy

@@ -38,9 +38,7 @@ its sums (``SplitSum`` in warp.cuh) provably stay below 2^64. A term t adds min(
 The high halves are at most 2^-32 of the butterflies, which are fewer than 2^48 * 2^31."""
 
 
-def require_room(
-    what: str, needed_bytes: int, room_bytes: int | None, remedy: str, kind: str = "memory"
-) -> None:
+def require_room(what: str, needed_bytes: int, room_bytes: int | None, remedy: str, kind: str = "memory") -> None:
     """Raise CapacityError if more memory is needed than is available. No limit if ``room_bytes`` is None."""
     if room_bytes is not None and needed_bytes > room_bytes:
         raise CapacityError(
@@ -60,9 +58,7 @@ def check_run_wedges(wedges: int, n_items: int) -> None:
         )
 
 
-def check_vertex_bound(
-    degrees: NDArray[np.int64], two_hop: NDArray[np.int64], *, has_edges: bool = True
-) -> None:
+def check_vertex_bound(degrees: NDArray[np.int64], two_hop: NDArray[np.int64], *, has_edges: bool = True) -> None:
     """Raise CapacityError, naming the first vertex, if a vertex could be in more than 2^63 - 1 butterflies.
 
     A vertex w of degree d with ``two_hop`` wedges, the sum of (degree - 1) over its neighbours, meets each

@@ -117,9 +117,7 @@ def read_code(name: str) -> bytes | None:
 
 def count_packaged() -> tuple[str, int] | None:
     """Return the processor's best target with packaged code, and its number of functions. None without any."""
-    counts = (
-        (target.name, len(list(PACKAGED.glob(f"*.{target.name}")))) for target in this_machine().packaged
-    )
+    counts = ((target.name, len(list(PACKAGED.glob(f"*.{target.name}")))) for target in this_machine().packaged)
     return next((each for each in counts if each[1]), None)
 
 

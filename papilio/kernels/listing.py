@@ -120,9 +120,7 @@ class RowWriters:
 
     def __init__(self, take: RowSink) -> None:
         self._take = take
-        self._pools = [
-            ThreadPoolExecutor(1, "papilio-rows") for _ in range(min(_WRITERS, available_threads()))
-        ]
+        self._pools = [ThreadPoolExecutor(1, "papilio-rows") for _ in range(min(_WRITERS, available_threads()))]
         self._most = 3 * len(self._pools) // 2 + 1
         self._under_way: deque[Future[None]] = deque()
         self._n_passed = 0

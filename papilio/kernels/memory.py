@@ -226,9 +226,7 @@ def _of_projections(motif: Motif, per: Granularity, engine: EngineName) -> Graph
     if not isinstance(motif, Projection) or motif.samples is None:
         return terms._replace(thread=thread)
     # Each thread indexes a random graph of its own, drawn from rows of both layers.
-    host = terms.host._replace(
-        fixed=LEAST_ROOM * _ROOM_BYTES, edge=terms.host.edge + ROOM_PER_EDGE * _ROOM_BYTES
-    )
+    host = terms.host._replace(fixed=LEAST_ROOM * _ROOM_BYTES, edge=terms.host.edge + ROOM_PER_EDGE * _ROOM_BYTES)
     drawn = terms.host.edge + 4 * ID + ROOM_PER_EDGE * ID
     return terms._replace(
         host=host, thread=thread._replace(fixed=LEAST_ROOM * ID, edge=drawn, vertex=2 * terms.host.vertex)
@@ -299,9 +297,7 @@ def _of_maximal_bicliques(motif: Motif, per: Granularity, engine: EngineName) ->
     host, device = terms.host, terms.device
     if engine == "cpu":
         return terms._replace(host=host._replace(edge=host.edge + pairs))
-    return terms._replace(
-        device=device._replace(edge=device.edge + pairs + ID, vertex=device.vertex + OFFSET)
-    )
+    return terms._replace(device=device._replace(edge=device.edge + pairs + ID, vertex=device.vertex + OFFSET))
 
 
 def _part_of_maximal_bicliques(

@@ -32,9 +32,7 @@ class WedgeTuning:
 
     hub_words: int = 2  # 32-bit words of a tile of the hub bit matrix per lane
     hub_min_wedges: int = 20  # Minimum hub wedges per entry for a start to use the bit matrix
-    hub_least_wedges: int = (
-        1 << 24
-    )  # Minimum hub wedges of all starts for the bit matrix to be worth its launches
+    hub_least_wedges: int = 1 << 24  # Minimum hub wedges of all starts for the bit matrix to be worth its launches
     # Per vertex the minimum for each tile of columns, and entries that take as long as filling the table of a tile: a
     # row of a tile takes some 80 instructions of a warp, as many as 30 to 60 wedges in tables. No other minima were
     # measured
@@ -150,9 +148,7 @@ class TreeTuning:
     slab_fraction: float = 0.25
     # Estimated set operations that justify a warp; a launch has at least enough warps for its items
     share_cost: int = 1 << 12
-    leaf_slots: int = (
-        1 << 18
-    )  # Initial slots of the table of leaves, a power of two; the table grows when needed
+    leaf_slots: int = 1 << 18  # Initial slots of the table of leaves, a power of two; the table grows when needed
 
 
 _CLIQUES = TreeTuning(

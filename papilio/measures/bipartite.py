@@ -150,9 +150,7 @@ def local_clustering(
     """
     target = check_output(output, Butterfly(), per, overwrite=overwrite)
     reading, where = split_options(options)
-    edges = Edges(
-        graph, "local clustering", where.get("progress"), target=target, reading=reading, of_layers=""
-    )
+    edges = Edges(graph, "local clustering", where.get("progress"), target=target, reading=reading, of_layers="")
     with edges.phase("paths", passes=2):
         paths = _vertex_paths(edges) if per == "vertex" else {"edge": _edge_paths(edges)}
     counted = count(edges.source.asked, Butterfly(), per=per, **where)
@@ -182,8 +180,7 @@ def cohesion_profile(graph: Any, **options: Unpack[CountOptions]) -> CohesionPro
     edges = Edges(graph, "the cohesion profile", where.get("progress"), reading=reading)
     counted = count(edges.source.asked, Butterfly(), per="vertex", **where)
     levels_u, levels_v = (
-        np.searchsorted(_POWERS, counted.vectors.by_id(layer), side="right").astype(np.uint8)
-        for layer in ("u", "v")
+        np.searchsorted(_POWERS, counted.vectors.by_id(layer), side="right").astype(np.uint8) for layer in ("u", "v")
     )
     with edges.phase("levels", passes=np.unique(np.concatenate((levels_u, levels_v))).size):
         found = tuple(join_levels(levels_u, levels_v, (edges.once() for _ in repeat(None))))
@@ -192,9 +189,7 @@ def cohesion_profile(graph: Any, **options: Unpack[CountOptions]) -> CohesionPro
 
 @checked
 @shows_progress
-def top_butterflies(
-    graph: Any, *, per: Per = "vertex", n: Count = 10, **options: Unpack[CountOptions]
-) -> CountResult:
+def top_butterflies(graph: Any, *, per: Per = "vertex", n: Count = 10, **options: Unpack[CountOptions]) -> CountResult:
     """Find the vertices of each layer, or the edges, that are in the most butterflies.
 
     ``largest`` of the result has up to ``n`` entries per layer, or edges, by decreasing count, then id; entries in no
@@ -202,9 +197,7 @@ def top_butterflies(
     """
     reading, where = split_options(options)
     of_layers = "" if per == "edge" else "the top of each layer"
-    edges = Edges(
-        graph, "the number of butterflies", where.get("progress"), reading=reading, of_layers=of_layers
-    )
+    edges = Edges(graph, "the number of butterflies", where.get("progress"), reading=reading, of_layers=of_layers)
     counted = count(edges.source.asked, Butterfly(), per=per, **where)
     vectors = {place: counted.vectors.by_id(place) for place in counted.vectors}
     return replace(counted, largest=find_top(vectors, edges.source.asked.held, n))

@@ -316,9 +316,7 @@ class _Walk(Edges):
         graph, reading, named = resolve_layers(graph, reading, {"pair_side": pair_side})
         motif = Census(named["pair_side"])
         self.pair_side = motif.pair_side
-        super().__init__(
-            graph, f"motif {motif.name!r}", options.get("progress"), target=target, reading=reading
-        )
+        super().__init__(graph, f"motif {motif.name!r}", options.get("progress"), target=target, reading=reading)
         sizes = self.source.graph
         require_graph(Question(motif, "total"), sizes.kind, signed=sizes.signed, source=self.source.name)
         n_side = self.n_u if self.pair_side == "u" else self.n_v

@@ -116,9 +116,7 @@ def _report_part(report: Report, before: int, walked: int, total: int) -> Report
     return lambda share: report((before + share * walked) / total)
 
 
-def _cluster_layer(
-    index: WedgeIndex, layer: Layer, costs: Ints, threads: int | None, report: Report
-) -> PairMeans:
+def _cluster_layer(index: WedgeIndex, layer: Layer, costs: Ints, threads: int | None, report: Report) -> PairMeans:
     rows = index.rows
     n, first, order = layer_of(index, layer)
     partners, means = np.zeros(n, np.int64), np.empty((len(MODES), n), np.float64)

@@ -133,9 +133,7 @@ def _read(edges: Edges, threads: int) -> _Roots:
     later = orient(graph, order_by_degeneracy(graph))
     out = np.diff(later.indptr)
     needed = threads * search_bytes(graph.n, int(out.max(initial=0)))
-    edges.require_memory(
-        needed, f"and a vertex {int(out.max(initial=0))} later neighbours, which need", threads
-    )
+    edges.require_memory(needed, f"and a vertex {int(out.max(initial=0))} later neighbours, which need", threads)
     return _Roots(later, *order_roots(np.arange(graph.n), predict_work(out)), threads)
 
 
@@ -168,9 +166,7 @@ def _first_of_size(roots: _Roots, size: int) -> NDArray[np.int64]:
     runner = ChunkRunner(lambda: make_maximum_search(roots.later, roots.max_later), roots.threads)
     runner.run(cut_by_cost(roots.costs, roots.threads), work, lambda: bool(found))
     if not found:
-        raise ExecutionError(
-            f"no clique of {size} vertices was found in the second search; please report this"
-        )
+        raise ExecutionError(f"no clique of {size} vertices was found in the second search; please report this")
     first = min(found, key=lambda search: int(search.record[1]))
     members = roots.later.vertices[first.members[: int(first.record[2])]]
     return np.sort(members).astype(np.int64)

@@ -117,9 +117,7 @@ class RobinsAlexander(Answer):
 
     def to_arrow(self) -> Any:
         """Return one row: butterflies, three_paths and value."""
-        return rows_table(
-            [{"butterflies": self.butterflies, "three_paths": self.three_paths, "value": self.value}]
-        )
+        return rows_table([{"butterflies": self.butterflies, "three_paths": self.three_paths, "value": self.value}])
 
     def _draw(self, axes: Any) -> None:
         """Draw the value as a bar."""
@@ -192,10 +190,7 @@ class LatapyClustering(_Clustering):
 
     def to_arrow(self) -> Any:
         """Return a row for each vertex: layer, id, label (if there are labels), partners, dot, min, max."""
-        columns = {
-            layer: {"partners": self.partners.by_id(layer), **self.values.by_id(layer)}
-            for layer in self.values
-        }
+        columns = {layer: {"partners": self.partners.by_id(layer), **self.values.by_id(layer)} for layer in self.values}
         return columns_table(self.held, columns)
 
     def top(self, n: int = 10, *, by: Literal["dot", "min", "max"] = "dot") -> tuple[TopValue, ...]:
@@ -346,9 +341,7 @@ class LargestBicliques(Answer):
         return f"{plural(len(self.bicliques), 'maximal biclique')} by {self.by}{largest}"
 
     def _preview(self) -> Preview:
-        return preview(
-            ("size", "u", "v"), [(each.size, each.labels_u, each.labels_v) for each in self.bicliques]
-        )
+        return preview(("size", "u", "v"), [(each.size, each.labels_u, each.labels_v) for each in self.bicliques])
 
     def to_arrow(self) -> Any:
         """Return a row for each biclique: size, u and v, lists of labels."""
@@ -379,9 +372,7 @@ class MaximumClique(Answer):
     size: int  # its vertices; 0 in a graph without vertices
     members: tuple[int, ...]  # their ids, ascending
     labels: tuple[Any, ...]  # their labels; the ids in a graph without labels
-    sizes: Vectors[
-        NDArray[np.int32]
-    ]  # vertices of the largest clique of each vertex: ``n``, shape (n,); or empty
+    sizes: Vectors[NDArray[np.int32]]  # vertices of the largest clique of each vertex: ``n``, shape (n,); or empty
     graph: dict[str, Any]  # as in CountResult
     seconds: dict[str, float] = field(repr=False)  # by phase: ``read``, ``search``, ``write``, and ``total``
     output: str | None = None
@@ -513,9 +504,7 @@ class Edges:
         with self.phase("write"), ExitStack() as stack:
             store = self.source.stored(stack, self.target.parent)
             named = file_metadata(store.hash, **metadata)
-            write_columns(
-                self.target, store, columns, named, overwrite=overwrite, names_layer="n" not in columns
-            )
+            write_columns(self.target, store, columns, named, overwrite=overwrite, names_layer="n" not in columns)
 
     def require_memory(self, needed_bytes: int, what: str, threads: int) -> None:
         """Raise CapacityError if ``needed_bytes`` exceed the free memory."""

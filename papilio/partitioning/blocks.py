@@ -150,9 +150,7 @@ def write_block(directory: Path, name: str, block: Block) -> BlockInfo:
 
 
 def _write_file(directory: Path, name: str, columns: Mapping[str, NDArray[Any]]) -> BlockFile:
-    schema = pa.schema(
-        [pa.field(key, pa.from_numpy_dtype(v.dtype), nullable=False) for key, v in columns.items()]
-    )
+    schema = pa.schema([pa.field(key, pa.from_numpy_dtype(v.dtype), nullable=False) for key, v in columns.items()])
     path = directory / f"{name}.parquet"
     n_rows = int(next(iter(columns.values())).size)
     with SealedWriter(
@@ -231,9 +229,7 @@ class BlockReader:
         entry, columns = self._entry(name), _LAYOUT[self._info.kind][name]
         types = {key: _dtype(key) for key in columns if self._info.edges or key != "edge"}
         arrays = {
-            key: np.empty(entry.n_rows + (key == "stop"), dtype)
-            for key, dtype in types.items()
-            if only in (None, key)
+            key: np.empty(entry.n_rows + (key == "stop"), dtype) for key, dtype in types.items() if only in (None, key)
         }
         if "stop" in arrays:
             arrays["stop"][0] = 0

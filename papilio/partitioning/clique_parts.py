@@ -166,9 +166,7 @@ def _group(needs: _Needs, host: HostBudget) -> tuple[Ids, str]:
     of_roots, n_roots = int(later[wanted].sum()), int(np.count_nonzero(wanted))
     whole = PartSizes(n_roots, of_roots, wanted.size - n_roots, needs.later.n_entries - of_roots)
     if request.fits(whole):
-        return np.where(wanted, 0, -1).astype(
-            np.int32
-        ), "one part: everything that can be in a clique fits in one part"
+        return np.where(wanted, 0, -1).astype(np.int32), "one part: everything that can be in a clique fits in one part"
     indptr = offsets_of(needs.sizes)
     column_bytes = ceil(price.vertex) + ceil(price.entry) * later
     root_bytes = np.where(wanted, ceil(price.root) + ceil(price.root_entry) * later, 0)
@@ -232,9 +230,7 @@ def _cut_part(needs: _Needs, roots: Ids, scratch: Scratch) -> CliquePart | None:
     return _make_part(needs, roots, ids, sizes, kept[:to], kept_edges[:to], scratch.places)
 
 
-def _make_part(
-    needs: _Needs, roots: Ids, ids: Ids, sizes: Ints, later: Ids, edges: Ints, places: Ids
-) -> CliquePart:
+def _make_part(needs: _Needs, roots: Ids, ids: Ids, sizes: Ints, later: Ids, edges: Ints, places: Ids) -> CliquePart:
     """Number a subgraph for an engine: rank ``ids[i]`` has ``sizes[i]`` neighbours in ``later``."""
     places[ids] = np.arange(ids.size, dtype=np.int32)
     second, local = places[later], places[roots]

@@ -39,9 +39,7 @@ class CutRequest:
         if self.limit_bytes <= least:
             raise CapacityError(f"a part may take {self.limit_bytes} bytes, but an empty part takes {least}")
         if self.host_bytes < 1:
-            raise CapacityError(
-                f"cutting may take {self.host_bytes} bytes of host memory; expected at least 1"
-            )
+            raise CapacityError(f"cutting may take {self.host_bytes} bytes of host memory; expected at least 1")
 
     def fits(self, sizes: PartSizes) -> bool:
         """Return whether a part of these sizes stays within the limit."""

@@ -179,9 +179,7 @@ class CutRun:
         Raises CapacityError if ``held_bytes`` and some bytes per vertex leave no host memory.
         """
         store, given = self.store, self.request.host_bytes
-        keep_u, keep_v = (
-            (None, None) if degrees is None else core_masks(store, *degrees, threads=self.request.threads)
-        )
+        keep_u, keep_v = (None, None) if degrees is None else core_masks(store, *degrees, threads=self.request.threads)
         held = held_bytes + store.n_u + store.n_v
         if held >= given:
             raise CapacityError(
@@ -259,14 +257,10 @@ class CutRun:
     ) -> PartInfo:
         """Return a part's entry for the manifest; the part must be within the limit."""
         if not self.request.fits(sizes):
-            raise AssertionError(
-                f"{' with '.join(blocks)} of {sizes} passes {self.request.limit_bytes} bytes"
-            )
+            raise AssertionError(f"{' with '.join(blocks)} of {sizes} passes {self.request.limit_bytes} bytes")
         return PartInfo(index, blocks, layer, sizes, sizes.roots, table.total, write_record(table), nbytes)
 
-    def finish(
-        self, parts: Sequence[PartInfo], *, decisions: Decisions, nothing: str, **rest: Any
-    ) -> Partition:
+    def finish(self, parts: Sequence[PartInfo], *, decisions: Decisions, nothing: str, **rest: Any) -> Partition:
         """Write the manifest; ``nothing`` is the reason for having no part, ``rest`` the other fields."""
         store, request = self.store, self.request
         least_p, least_q = self.least

@@ -214,9 +214,7 @@ class LayerSort:
             edges = NO_EDGES if self._edges is None else empty_pages(batch, np.int64)
             return keys, Words(ranges, words, edges, np.empty(self._starts.size - 1, np.int64))
 
-        def visit(
-            state: tuple[NDArray[np.uint64], Words], index: int, group: RowGroup, u: Ids, v: Ids
-        ) -> int:
+        def visit(state: tuple[NDArray[np.uint64], Words], index: int, group: RowGroup, u: Ids, v: Ids) -> int:
             keys, out = state
             own, other = (u, v) if self._own.layer == "u" else (v, u)
             wrong = rank_batch(own, other, *self._ranks, self._turn, group.first_edge, keys, out)
@@ -261,9 +259,7 @@ class LayerSort:
             if some.size:
                 most = max(int(sizes[some].max()), 1)
                 fits = self._plan.sort_threads * self._plan.bucket_entries // most
-                runner = ChunkRunner(
-                    partial(self._make_state, most), max(1, min(self._plan.sort_threads, fits))
-                )
+                runner = ChunkRunner(partial(self._make_state, most), max(1, min(self._plan.sort_threads, fits)))
                 runner.run([(k, k + 1) for k in some.tolist()], sort_one)
 
     def _make_state(self, size: int) -> _SortState:

@@ -325,9 +325,7 @@ def order_roots(rows: _Rows, pool: Executor, threads: int) -> tuple[Ints, Ints]:
     closure = rows.roots.copy()
 
     def price(first: int, last: int, columns: Ids, sums: Ints) -> None:
-        closure[first:last] += sum_closures(
-            rows.indptr[first : last + 1] - rows.indptr[first], columns, rows.columns
-        )
+        closure[first:last] += sum_closures(rows.indptr[first : last + 1] - rows.indptr[first], columns, rows.columns)
 
     run(price)
     return np.argsort(values, kind="stable"), closure

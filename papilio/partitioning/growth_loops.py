@@ -229,9 +229,7 @@ def _fits(rows: HeldRows, costs: ByteCosts, roots: Ints, group: Group, root: Ind
     return bool(roots[root, _CLOSURE] <= room)
 
 
-def grow(
-    indptr: Ints, columns: Ids, starts: Ints, holders: Ids, costs: ByteCosts, order: Ints
-) -> tuple[Ids, Index]:
+def grow(indptr: Ints, columns: Ids, starts: Ints, holders: Ids, costs: ByteCosts, order: Ints) -> tuple[Ids, Index]:
     """Group the roots; see the module.
 
     ``order`` lists the roots as possible starts of a group, int64, shape (n_roots,). ``holders`` lists the roots that
@@ -290,9 +288,7 @@ def _grow(rows: HeldRows, costs: ByteCosts, roots: Ints, heap: Heap, group: Grou
     return refused
 
 
-def add_closures(
-    indptr: Ints, columns: Ids, costs: ByteCosts, order: Ints, groups: Ids, n_groups: Index
-) -> Ints:
+def add_closures(indptr: Ints, columns: Ids, costs: ByteCosts, order: Ints, groups: Ids, n_groups: Index) -> Ints:
     """Return the cost of the columns of each group, int64, shape (n_groups,); ``order`` lists the roots by group."""
     sums = np.zeros(n_groups, np.int64)
     stamp = np.full(costs.column.size, NO_GROUP, np.int32)

@@ -310,9 +310,7 @@ def price_closures(request: CutRequest, rows: AnchoredRows, min_right: int) -> l
     return sorted(ways, key=lambda way: -way[1] / max(way[0].entry, 1))
 
 
-def group_roots(
-    rows: AnchoredRows, request: CutRequest, min_right: int, *, shrinks: bool
-) -> tuple[Ids, str, int]:
+def group_roots(rows: AnchoredRows, request: CutRequest, min_right: int, *, shrinks: bool) -> tuple[Ids, str, int]:
     """Return the group of each left rank, the reason for the grouping, and how many parts may be cut at a time.
 
     The groups, in order, are the parts. ``min_right`` is the least number of right vertices of a biclique. With
@@ -445,9 +443,7 @@ def cut_roots(
             groups,
             threads,
             lambda: Scratch.of(rows),
-            lambda scratch, group, roots: cut_root_part(
-                rows, groups, group, roots, fewest, scratch, shrinks=shrinks
-            ),
+            lambda scratch, group, roots: cut_root_part(rows, groups, group, roots, fewest, scratch, shrinks=shrinks),
             decisions=(anchor_choice, core_choice),
             reason=reason,
             nothing="nothing is in a biclique",

@@ -77,9 +77,7 @@ def _begin_ranges(counts: Ints) -> None:
 
 
 @compiled
-def count_batch(
-    u: Ids, v: Ids, keep_u: Bools, keep_v: Bools, degree_u: Ints, border: Ints, out: Words
-) -> int:
+def count_batch(u: Ids, v: Ids, keep_u: Bools, keep_v: Bools, degree_u: Ints, border: Ints, out: Words) -> int:
     """Count the kept edges of sorted edges at each u, and write words that count the edges at each v.
 
     ``keep_u`` and ``keep_v`` mark the kept vertices; if empty, all are kept. Counts are added to ``degree_u`` for all u
@@ -175,9 +173,7 @@ def rank_batch(
 
 
 @compiled
-def place_words(
-    words: Sums, word_edges: Ints, first: int, indptr: Ints, filled: Ids, ids: Ids, edges: Ints
-) -> bool:
+def place_words(words: Sums, word_edges: Ints, first: int, indptr: Ints, filled: Ids, ids: Ids, edges: Ints) -> bool:
     """Put the neighbours of some rows side by side, unordered within a row; return whether they fill the rows exactly.
 
     ``words`` are all row words of these rows in any order, with optional edge ids; ``indptr`` has the offsets of these

@@ -41,9 +41,7 @@ class LayerRows:
         with ExitStack() as stack:
             self.ids = ArrayFile(directory / f"ids-{layer}", np.int32, self.n_entries)
             stack.callback(self.ids.remove)
-            self.edge_ids = (
-                ArrayFile(directory / f"edges-{layer}", np.int64, self.n_entries) if with_edges else None
-            )
+            self.edge_ids = ArrayFile(directory / f"edges-{layer}", np.int64, self.n_entries) if with_edges else None
             stack.pop_all()
 
     @property
@@ -140,9 +138,7 @@ def scan_edges(
             group = groups[index]
             if visit(state, index, group, u, v) >= 0:
                 problem = edge_problem(u, v, None, kind=store.kind, n_u=store.n_u, n_v=store.n_v)
-                raise StoreError(
-                    f"{store.path}/{group.file.name}, row group {group.index}: {problem}; {STORE_ADVICE}"
-                )
+                raise StoreError(f"{store.path}/{group.file.name}, row group {group.index}: {problem}; {STORE_ADVICE}")
             with lock:
                 done += group.n_edges
                 if progress is not None:

@@ -21,9 +21,7 @@ def scatter_add(out: Sums, ids: Ids, values: Sums) -> None:
 
 
 @compiled
-def scatter_add_ordered(
-    out: Sums, base: int, ids: Ids, values: Sums, order: Ints, first: int, last: int
-) -> None:
+def scatter_add_ordered(out: Sums, base: int, ids: Ids, values: Sums, order: Ints, first: int, last: int) -> None:
     """Add ``values[i]`` to ``out[ids[i] - base]`` for every i of ``order[first:last]``."""
     for place in range(first, last):
         i = order[place]

@@ -117,9 +117,7 @@ class PartitionManifest:
         Raises StoreError if the text is not JSON, not a manifest, of another version, breaks an invariant, or was
         changed after it was written.
         """
-        manifest, data = read_manifest(
-            cls, text, name, FORMAT, FORMAT_VERSION, "a partition", PARTITION_ADVICE
-        )
+        manifest, data = read_manifest(cls, text, name, FORMAT, FORMAT_VERSION, "a partition", PARTITION_ADVICE)
         problem = _problem(manifest)
         if problem is None and manifest.hash != (found := _hash_of(data)):
             problem = f"hash is {manifest.hash}, but the content has {found}"
@@ -146,14 +144,10 @@ def _problem(manifest: PartitionManifest) -> str | None:
     pairs = {part.blocks for part in manifest.parts}
     if len(pairs) < len(manifest.parts):
         return f"{len(manifest.parts)} parts have {len(pairs)} different blocks; some would be counted twice"
-    return next(
-        (p for i, part in enumerate(manifest.parts) if (p := _part_problem(part, i, manifest, kinds))), None
-    )
+    return next((p for i, part in enumerate(manifest.parts) if (p := _part_problem(part, i, manifest, kinds))), None)
 
 
-def _part_problem(
-    part: PartInfo, index: int, manifest: PartitionManifest, kinds: dict[str, BlockKind]
-) -> str | None:
+def _part_problem(part: PartInfo, index: int, manifest: PartitionManifest, kinds: dict[str, BlockKind]) -> str | None:
     items, work = (part.table.get(name) or [-1] for name in ("items", "work"))
     if part.index != index:
         return f"part {index} is recorded as part {part.index}"
@@ -290,9 +284,7 @@ def open_partition(path: str | os.PathLike[str]) -> Partition:
     except OSError as error:
         raise StoreError(f"{name}: {PARTITION_NAME} cannot be read ({error})") from error
     manifest = PartitionManifest.from_json(text, f"{name}/{PARTITION_NAME}")
-    sizes = [
-        (f"blocks/{info.name}/{file.name}", file.n_bytes) for info in manifest.blocks for file in info.files
-    ]
+    sizes = [(f"blocks/{info.name}/{file.name}", file.n_bytes) for info in manifest.blocks for file in info.files]
     require_files(filesystem, root, name, sizes, "partition", blocks.PARTITION_ADVICE)
     return Partition(name, manifest)
 
@@ -323,9 +315,7 @@ class PartitionWriter:
         infos = tuple(self._infos[name] for name in sorted(self._infos))
         stored = sum(file.n_rows for i in infos for file in i.files if file.name in _EDGE_FILES)
         read = sum(part.sizes.edges for part in manifest.parts)
-        full = replace(
-            manifest, blocks=infos, stored_edges=stored, replication=read / max(manifest.n_edges, 1)
-        )
+        full = replace(manifest, blocks=infos, stored_edges=stored, replication=read / max(manifest.n_edges, 1))
         text = full.to_json()
         written = PartitionManifest.from_json(text, f"{self._path}/{PARTITION_NAME}")
         (self._directory / PARTITION_NAME).write_text(text, encoding="utf-8")

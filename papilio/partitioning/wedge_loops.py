@@ -72,9 +72,7 @@ def grow_end_blocks(
     Returns first rank, ends, middles and entries of the blocks that this slab closed, shape (n_closed, 4).
     """
     closed = np.empty((slab.offsets.size, 4), np.int64)
-    return closed[
-        : _grow_end_blocks(slab, vertex_bytes, entry_bytes, limit_bytes, stamp, state, closed)
-    ].copy()
+    return closed[: _grow_end_blocks(slab, vertex_bytes, entry_bytes, limit_bytes, stamp, state, closed)].copy()
 
 
 @compiled
@@ -191,9 +189,7 @@ def renumber(values: Ids, places: Ids) -> None:
 
 
 @compiled
-def gather_ends(
-    slab: Slab, rows: Ints, low: int, high: int, lengths: Ints, ends: Ids, end_edges: Ints
-) -> int:
+def gather_ends(slab: Slab, rows: Ints, low: int, high: int, lengths: Ints, ends: Ids, end_edges: Ints) -> int:
     """Copy the ends of some middles of a slab whose ranks are in [low, high); return their number.
 
     The slab contains rows of middles; ``rows``, int64 (n_wanted,), selects some of them. ``lengths``, int64

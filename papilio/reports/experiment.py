@@ -80,9 +80,7 @@ class Experiment:
 
     def __post_init__(self) -> None:
         if not self.graphs or list(self.workers) != sorted(set(self.workers)):
-            raise InputError(
-                f"the points of the experiment have {self.workers} workers; expected increasing numbers"
-            )
+            raise InputError(f"the points of the experiment have {self.workers} workers; expected increasing numbers")
 
     @property
     def workers(self) -> tuple[int, ...]:
@@ -100,9 +98,7 @@ class Experiment:
     def question_of(self, workers: int) -> str:
         """Return 32 hexadecimal digits that identify the graph, the motif and the number of workers of a point."""
         held = write_record(self)
-        return digest(
-            [workers, self.graph_for(workers).hash, *(held[name] for name in ("motif", "per", "options"))]
-        )
+        return digest([workers, self.graph_for(workers).hash, *(held[name] for name in ("motif", "per", "options"))])
 
     def extended_by(self, wanted: Experiment) -> Experiment:
         """Return the union with a larger experiment: more points or repetitions; ValueError for other differences."""
@@ -169,9 +165,7 @@ class ExperimentDirectory:
         try:
             data = read_json(file, _ADVICE)
         except FileNotFoundError as error:
-            raise StoreError(
-                f"{self.root} is not a scaling experiment: it has no {EXPERIMENT_FILE}"
-            ) from error
+            raise StoreError(f"{self.root} is not a scaling experiment: it has no {EXPERIMENT_FILE}") from error
         data = require_format(data, str(file), FORMAT, FORMAT_VERSION, "a scaling experiment", _ADVICE)
         described = read_record(_Description, data, str(file), _ADVICE)
         self.experiment, self.created_at = described.experiment, described.created_at
@@ -205,9 +199,7 @@ class ExperimentDirectory:
                 continue
             ended = read_record(_RunEnd, fields, name, _ADVICE)
             if kind != "end" or ended.repeat not in found:
-                raise StoreError(
-                    f"{name} is a {kind!r} of repetition {ended.repeat}, which has not begun; {_ADVICE}"
-                )
+                raise StoreError(f"{name} is a {kind!r} of repetition {ended.repeat}, which has not begun; {_ADVICE}")
             found[ended.repeat] = replace(found[ended.repeat], outcome=ended.outcome)
         return found
 
@@ -241,9 +233,7 @@ def _check_root(path: str | os.PathLike[str]) -> Path:
         raise InputError(f"{root} is not a directory ({error.strerror}); choose another one") from error
     foreign = [name for name in names if name != "graphs" and not name.startswith(".")]
     if foreign:
-        raise InputError(
-            f"{root} contains {foreign[0]} and is not a scaling experiment; choose another directory"
-        )
+        raise InputError(f"{root} contains {foreign[0]} and is not a scaling experiment; choose another directory")
     return root
 
 
@@ -472,10 +462,7 @@ def _generate(root: Path, model: Model, seed: int, numbers: Sequence[int]) -> di
         (root / "graphs").mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StoreError(f"{root}: cannot be written ({error.strerror}); choose another directory") from error
-    return {
-        number: _open_or_generate(root / "graphs" / f"w{number}", each, seed)
-        for number, each in grown.items()
-    }
+    return {number: _open_or_generate(root / "graphs" / f"w{number}", each, seed) for number, each in grown.items()}
 
 
 def absolute(path: str) -> str:

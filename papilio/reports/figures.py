@@ -95,9 +95,7 @@ def draw_speedup(points: Sequence[Point]) -> Figure:
         axes.plot(*_per_run(points, lambda point: point.speedups), ".", color=ORANGE, label="each run")
         axes.plot(workers, [point.speedup for point in points], "o-", color=BLUE, label="median")
         most = workers[-1]
-        ticks = [
-            at for at, after in zip(workers, [*workers[1:], 2 * most], strict=True) if after - at > most / 16
-        ]
+        ticks = [at for at, after in zip(workers, [*workers[1:], 2 * most], strict=True) if after - at > most / 16]
         axes.set_xticks(ticks, [str(at) for at in ticks])
         axes.set_xlim(0, 1.05 * most)
         axes.set_ylim(0, 1.05 * max(*ideal, *(speedup for point in points for speedup in point.speedups)))
@@ -171,9 +169,7 @@ def draw_timeline(name: str, caption: str, leases: Sequence[LeaseResult], n_work
 
     def paint(axes: Any) -> None:
         for row, (intervals, colours) in enumerate(bars):
-            axes.broken_barh(
-                intervals, (row - 0.4, 0.8), facecolors=colours, rasterized=len(leases) > _MAX_VECTOR_BARS
-            )
+            axes.broken_barh(intervals, (row - 0.4, 0.8), facecolors=colours, rasterized=len(leases) > _MAX_VECTOR_BARS)
         step = -(-n_rows // _MAX_NAMED_WORKERS)
         axes.set_yticks(range(0, n_rows, step), [str(row + 1) for row in range(0, n_rows, step)])
         axes.set_ylim(n_rows - 0.4, -0.6)

@@ -60,9 +60,7 @@ def timeline_of(leases: Iterable[LeaseResult]) -> tuple[LeaseResult, ...]:
     return tuple(sorted(leases, key=lambda lease: (lease.worker, lease.began_at)))
 
 
-def measure_timeline(
-    leases: Sequence[LeaseResult], n_workers: int, wall_s: float | None = None
-) -> TimelineMeasures:
+def measure_timeline(leases: Sequence[LeaseResult], n_workers: int, wall_s: float | None = None) -> TimelineMeasures:
     """Measure overhead, tail and balance of one run, which had at least as many workers as the leases name.
 
     ``wall_s`` is the wall time of the phase, by default from the first begin to the last end.

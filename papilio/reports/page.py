@@ -198,9 +198,7 @@ def _listing_words(facts: JobFacts) -> list[str]:
     return [*words, "--output", f"{os.path.abspath(output)}-again" if output else "DIR"]
 
 
-def draw_scaling(
-    points: Sequence[Point], mode: Mode, timelines: Mapping[int, Sequence[LeaseResult]]
-) -> list[Figure]:
+def draw_scaling(points: Sequence[Point], mode: Mode, timelines: Mapping[int, Sequence[LeaseResult]]) -> list[Figure]:
     """Return speed-up, efficiency, times, and the timeline of the middle run of every point."""
     if not points:
         return []
@@ -288,9 +286,7 @@ def _write_scaling_once(
         "finished" if len(runs) == n_runs else f"{len(runs)} of {n_runs} runs finished",
     )
     write_rows(target / "runs.parquet", _RUN_COLUMNS, rows)
-    leases = (
-        row for run in runs for row in lease_rows(timelines[run.job], workers=run.workers, repeat=run.repeat)
-    )
+    leases = (row for run in runs for row in lease_rows(timelines[run.job], workers=run.workers, repeat=run.repeat))
     write_rows(target / "leases.parquet", {"workers": "int", "repeat": "int", **LEASE_COLUMNS}, leases)
     results = {
         "experiment": write_record(experiment),

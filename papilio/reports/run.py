@@ -168,9 +168,7 @@ def _discard(job: Path) -> None:
         return
     holder = find_holder(job / "ledger.jsonl")
     if holder is not None:
-        raise StoreError(
-            f"process {holder.pid} on {holder.host} is running {job}; wait until it ends, or stop it"
-        )
+        raise StoreError(f"process {holder.pid} on {holder.host} is running {job}; wait until it ends, or stop it")
     try:
         shutil.rmtree(job)
     except OSError as error:

@@ -70,9 +70,7 @@ def write_rows(
     """
     given = list(rows)
     arrays = [[row.get(name) for row in given] for name in columns]
-    write_tables(
-        path, pa.schema({name: _TYPES[kind] for name, kind in columns.items()}), [arrays], overwrite=True
-    )
+    write_tables(path, pa.schema({name: _TYPES[kind] for name, kind in columns.items()}), [arrays], overwrite=True)
 
 
 _ROW_GROUP = 1 << 20
@@ -212,8 +210,7 @@ def write_table(
     rows = sorted(table.items())
     groups = (rows[start : start + _TABLE_ROWS] for start in range(0, len(rows), _TABLE_ROWS))
     columns = (
-        list(zip(*((*cell, str(count), log10(count)) for cell, count in cells), strict=True))
-        for cells in groups
+        list(zip(*((*cell, str(count), log10(count)) for cell, count in cells), strict=True)) for cells in groups
     )
     schema = pa.schema([*sizes, integer_field("count"), *log10s], metadata)
     write_tables(path, schema, columns, overwrite=overwrite)
@@ -476,9 +473,7 @@ class Answer(Tabular, Described):
         draw(axes)
         if not axes.get_title():
             title = _CIRCUMSTANCES.sub("", self.headline)
-            axes.set_title(
-                title if len(title) <= _TITLE else title.partition(":")[0], fontsize="medium", wrap=True
-            )
+            axes.set_title(title if len(title) <= _TITLE else title.partition(":")[0], fontsize="medium", wrap=True)
         return axes
 
     @abstractmethod
@@ -569,12 +564,7 @@ def columns_table(source: Source, columns: Mapping[str, Columns], *, names_layer
     schema, rows = _rows_of(source, columns, names_layer)
     schema = pa.schema([field.with_nullable(True) for field in schema])
     table = pa.concat_tables([schema.empty_table(), *(pa.table(each, schema=schema) for each in rows)])
-    if (
-        "edge" not in columns
-        or isinstance(source, GraphStore)
-        or source.origin is None
-        or source.row_keys is None
-    ):
+    if "edge" not in columns or isinstance(source, GraphStore) or source.origin is None or source.row_keys is None:
         return table
     edges = source.edge_of_row
     return table.take(pa.array(edges, mask=edges < 0))

@@ -98,9 +98,7 @@ def _damage_named(archive: str) -> Iterator[None]:
     try:
         yield
     except NotImplementedError as error:
-        raise InputError(
-            f"{archive} is compressed in an unsupported way ({error}); unpack it first"
-        ) from error
+        raise InputError(f"{archive} is compressed in an unsupported way ({error}); unpack it first") from error
     except InputError:
         raise
     except (
@@ -146,9 +144,7 @@ class TarMember:
             data = b"" if self._file is None else self._file.read(n_bytes)
             self._left -= len(data)
             if not data and self._left:
-                raise InputError(
-                    f"{self._archive}: the archive is truncated, {self._left:,} bytes are missing"
-                )
+                raise InputError(f"{self._archive}: the archive is truncated, {self._left:,} bytes are missing")
             if not data and n_bytes and self._file is not None:
                 self._file = None
                 read = self.name

@@ -102,9 +102,7 @@ def are_names(fields: Sequence[str]) -> bool:
     return all(ends[:2]) or all(end or _is_extra(name) for end, name in zip(ends, names, strict=True))
 
 
-_OF_ONE_SET = frozenset(
-    {"source", "target", "src", "dst", "from", "to", "fromnode", "tonode", "node", "person"}
-)
+_OF_ONE_SET = frozenset({"source", "target", "src", "dst", "from", "to", "fromnode", "tonode", "node", "person"})
 
 
 def are_of_one_set(names: Sequence[str]) -> bool:
@@ -121,12 +119,7 @@ def are_of_two_sets(names: Sequence[str]) -> bool:
 def is_known_name(name: str) -> bool:
     """Return whether a column name is a usual one of endpoints, ids, values or times."""
     plain = plain_name(name)
-    return (
-        plain in _ENDPOINTS
-        or plain in ("u", "v")
-        or plain.endswith("id")
-        or (plain != "" and _is_extra(plain))
-    )
+    return plain in _ENDPOINTS or plain in ("u", "v") or plain.endswith("id") or (plain != "" and _is_extra(plain))
 
 
 def are_named_ends(names: Sequence[str], ends: tuple[int, int] | None) -> bool:
@@ -241,9 +234,7 @@ class _Chooser:
         for name, present in ((ref, self.names), (ref.casefold(), folded)):
             if present.count(name) == 1:
                 return present.index(name)
-        problem = (
-            f"several columns {ref!r}: use a number" if ref.casefold() in folded else f"no column {ref!r}"
-        )
+        problem = f"several columns {ref!r}: use a number" if ref.casefold() in folded else f"no column {ref!r}"
         raise InputError(f"{self.source} has {problem} for {option}; it has {self.listed(range(self.count))}")
 
     def ends(self, u: int | None, v: int | None, others: frozenset[int]) -> tuple[int, int] | None:
@@ -271,17 +262,13 @@ class _Chooser:
         plain = enumerate(map(plain_name, self.names))
         named = [at for at, name in plain if _is_value(name) and at not in {u, v, *others}]
         if len(named) > 1:
-            raise InputError(
-                f"{self.source} has several columns of values: {self.listed(named)}; name one as sign"
-            )
+            raise InputError(f"{self.source} has several columns of values: {self.listed(named)}; name one as sign")
         if named:
             return named[0], self.ends(u, v, others | {named[0]})
         usual = self.usual.sign
         assert usual is not None
         if usual >= self.count:
-            raise InputError(
-                f"{self.source} has {self.count} columns; there is no column {usual + 1} for signs"
-            )
+            raise InputError(f"{self.source} has {self.count} columns; there is no column {usual + 1} for signs")
         if ends is None and u is None and v is None:
             ends = self.ends(u, v, others | {usual})
             ends = ends if ends == (self.usual.u, self.usual.v) else None
@@ -407,7 +394,6 @@ def sign_rule(
     words = [tuple(word.strip() for word in side.split(",") if word.strip()) for side in sides]
     if len(words) != 2 or not all(words) or set(words[0]) & set(words[1]):
         raise InputError(
-            f"sign_values is {sign_values!r}; expected POSITIVE:NEGATIVE without a common word, "
-            "such as +:- or yea:nay"
+            f"sign_values is {sign_values!r}; expected POSITIVE:NEGATIVE without a common word, such as +:- or yea:nay"
         )
     return SignRule(None, words[0], words[1])

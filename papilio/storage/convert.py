@@ -415,13 +415,9 @@ def _write_joined(raw: _RawEdges, provenance: dict[str, Any]) -> GraphStore:
         sizes = []
         for layer, path in files.items():
             columns = (layer,) if job.options.bipartite else ("u", "v")
-            sizes.append(
-                write_labels(path, duck.distinct_labels(raw.path, columns), raw.schema.field(layer).type)
-            )
+            sizes.append(write_labels(path, duck.distinct_labels(raw.path, columns), raw.schema.field(layer).type))
         pair = (files["u"], files[job.layers[-1]])
-        joined = duck.order_edges(
-            raw.path, raw.columns, job.duplicates == "last", pair, not job.options.bipartite
-        )
+        joined = duck.order_edges(raw.path, raw.columns, job.duplicates == "last", pair, not job.options.bipartite)
         edges = Deduplicator(joined)
         return _write(
             raw,

@@ -64,17 +64,13 @@ FORMAT_VERSION = max(_MADE_OF)
 class ContentHash:
     """Accumulates the content hash of a graph over batches of its edges, in order."""
 
-    def __init__(
-        self, kind: GraphKind, n_u: int, n_v: int, signed: bool, version: int = FORMAT_VERSION
-    ) -> None:
+    def __init__(self, kind: GraphKind, n_u: int, n_v: int, signed: bool, version: int = FORMAT_VERSION) -> None:
         self._header = {"kind": kind, "n_u": n_u, "n_v": n_v, "signed": signed}
         self._made_of = _MADE_OF[version]
         self._columns = [self._made_of() for _ in range(3 if signed else 2)]
         self._n_edges = 0
 
-    def update(
-        self, u: NDArray[np.int32], v: NDArray[np.int32], sign: NDArray[np.int8] | None = None
-    ) -> None:
+    def update(self, u: NDArray[np.int32], v: NDArray[np.int32], sign: NDArray[np.int8] | None = None) -> None:
         """Add edges; arrays of shape (k,), sorted by (u, v), after all edges added so far."""
         self._n_edges += u.size
         for digest, column, width in zip(self._columns, (u, v, sign), ("<i4", "<i4", "i1"), strict=False):
@@ -163,9 +159,7 @@ class EdgeFilesWriter:
     def __init__(self, directory: Path, signed: bool) -> None:
         self._directory = directory
         self._schema = edge_schema(signed)
-        self._columns = [
-            np.empty(ROW_GROUP_EDGES, np.int8 if f.name == "sign" else np.int32) for f in self._schema
-        ]
+        self._columns = [np.empty(ROW_GROUP_EDGES, np.int8 if f.name == "sign" else np.int32) for f in self._schema]
         self._filled = 0
         self._writer: SealedWriter | None = None
         self.files: list[EdgeFile] = []
@@ -276,9 +270,7 @@ def read_row_group(filesystem: arrow_fs.FileSystem, root: str, group: RowGroup) 
     return batch
 
 
-def read_row_groups(
-    filesystem: arrow_fs.FileSystem, root: str, groups: Sequence[RowGroup]
-) -> Iterator[EdgeBatch]:
+def read_row_groups(filesystem: arrow_fs.FileSystem, root: str, groups: Sequence[RowGroup]) -> Iterator[EdgeBatch]:
     """Read row groups one after the other; raises StoreError if a file is missing or was changed."""
     for entry, some in groupby(groups, key=lambda group: group.file):
         with _open_file(filesystem, root, entry) as file:

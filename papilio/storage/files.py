@@ -225,9 +225,7 @@ def check_file(path: str | os.PathLike[str], overwrite: bool) -> Path:
 
 
 def _occupied(target: Path) -> str:
-    return (
-        f"{target} already exists; choose another name, or replace it (--overwrite, in Python overwrite=True)"
-    )
+    return f"{target} already exists; choose another name, or replace it (--overwrite, in Python overwrite=True)"
 
 
 @contextmanager
@@ -305,8 +303,7 @@ class ArrayFile:
     def _problem(self, what: str, error: OSError) -> StoreError:
         n_bytes = self.size * self.dtype.itemsize
         return StoreError(
-            f"{self.path} ({n_bytes} bytes) cannot be {what}: {error.strerror}; "
-            "use a scratch directory with more space"
+            f"{self.path} ({n_bytes} bytes) cannot be {what}: {error.strerror}; use a scratch directory with more space"
         )
 
     def _check(self, start: int, stop: int) -> None:

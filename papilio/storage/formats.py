@@ -161,9 +161,7 @@ _LEAST_LINES = 2
 """A line ``2 1`` before a single edge is as likely an edge."""
 
 
-def hold_line(
-    number: int, text: bytes, fields: list[bytes], n_rows: int, width: int
-) -> AmbiguousHeader | None:
+def hold_line(number: int, text: bytes, fields: list[bytes], n_rows: int, width: int) -> AmbiguousHeader | None:
     """Return the first line of data if it may hold sizes, or None if it is certainly an edge or certainly not one.
 
     ``n_rows`` lines of data after it were sampled; a typical one has ``width`` fields.
@@ -232,12 +230,8 @@ def judge(held: AmbiguousHeader, seen: SeenIds, n_lines: int) -> Verdict:
         if m == n_lines >= _LEAST_LINES and seen.fits(n):
             note = f"{where} is a header: {shown} ({n:,} vertices, {m:,} lines follow); --no-header if it is an edge"
             return Verdict("header", note, n)
-    doubtful = (
-        _like_two_sizes(numbers, seen, n_lines) if len(numbers) == 2 else _like_three(numbers, seen, n_lines)
-    )
-    return Verdict(
-        "edge", f"{where} read as an edge: {shown}; use --header if it contains sizes" if doubtful else None
-    )
+    doubtful = _like_two_sizes(numbers, seen, n_lines) if len(numbers) == 2 else _like_three(numbers, seen, n_lines)
+    return Verdict("edge", f"{where} read as an edge: {shown}; use --header if it contains sizes" if doubtful else None)
 
 
 def _like_two_sizes(numbers: tuple[int, ...], seen: SeenIds, n_lines: int) -> bool:
@@ -247,8 +241,7 @@ def _like_two_sizes(numbers: tuple[int, ...], seen: SeenIds, n_lines: int) -> bo
     if a == seen.high_u + from_zero and b == seen.high_v + from_zero:
         return True
     return any(
-        (m == n_lines and n > 1 and m <= n * n) or (seen.fits(n) and n_lines <= 2 * m)
-        for n, m in ((a, b), (b, a))
+        (m == n_lines and n > 1 and m <= n * n) or (seen.fits(n) and n_lines <= 2 * m) for n, m in ((a, b), (b, a))
     )
 
 
@@ -329,9 +322,7 @@ def with_columns(name: str, layout: TextLayout, first: list[bytes], options: Rea
     if like is not None:
         time = columns.time if like.columns.time is not None else None
         columns, kinds = replace(columns, time=time), (like.labels, like.decimal)
-        return replace(
-            layout, n_columns=count, columns=columns, labels=kinds[0], decimal=kinds[1], time=like.time
-        )
+        return replace(layout, n_columns=count, columns=columns, labels=kinds[0], decimal=kinds[1], time=like.time)
     labels = layout.labels
     if options.labels is not None:
         labels = (options.labels, options.labels)
@@ -355,9 +346,7 @@ def _same_columns(like: TextLayout) -> WantedColumns:
     """Return the columns of a layout, by name if they have one."""
 
     def ref(at: int | None) -> ColumnRef | None:
-        named = (
-            at is not None and bool(like.names) and like.names.count(like.names[at]) == 1 and like.names[at]
-        )
+        named = at is not None and bool(like.names) and like.names.count(like.names[at]) == 1 and like.names[at]
         return named or (None if at is None else at + 1)
 
     read = like.columns

@@ -171,9 +171,7 @@ def _prepare(
     threads = min(workers or os.cpu_count() or 1, (budget - held) // max(one_worker, 1))
     advance.total = source.total_draws * (2 if compact else 1)
     if compact:
-        source = CompactSource(
-            source, unipartite=model.kind == "unipartite", workers=threads, on_block=advance
-        )
+        source = CompactSource(source, unipartite=model.kind == "unipartite", workers=threads, on_block=advance)
     return source, threads
 
 
@@ -280,9 +278,7 @@ class PlantedSource(EdgeSource):
         self.state_bytes = self.state_bytes_of(model)
         self.block_bytes = DRAW_BYTES * (min(self.total_draws, BLOCK_EDGES) + 2 * self._width)
         members = self._draw_members(model.count, model.size_u, self.n_u, 0)
-        self._members_v = (
-            members if self._unipartite else self._draw_members(model.count, self._width, self.n_v, 1)
-        )
+        self._members_v = members if self._unipartite else self._draw_members(model.count, self._width, self.n_v, 1)
         order = np.argsort(members, axis=None, kind="stable")
         self._member_u = members.ravel()[order]
         self._member_block = order // max(model.size_u, 1)
@@ -370,9 +366,7 @@ def portable_power(base: NDArray[np.float64], exponent: float) -> NDArray[np.flo
     return np.asarray(np.ldexp(result, whole.astype(np.int64)))
 
 
-def draw_degrees(
-    n: int, exponent: float, min_degree: int, max_degree: int, seed: int, layer: int
-) -> NDArray[np.int64]:
+def draw_degrees(n: int, exponent: float, min_degree: int, max_degree: int, seed: int, layer: int) -> NDArray[np.int64]:
     """Return the stub offsets of a layer, shape (n + 1,): vertex i owns stubs [offsets[i], offsets[i + 1]).
 
     Degrees are floors of a Pareto variable truncated to [min_degree, max_degree + 1).
@@ -405,9 +399,7 @@ class PowerLawSource(EdgeSource):
         self._unipartite = model.n_v is None
         self.state_bytes = self.state_bytes_of(model)
         self.block_bytes = DRAW_BYTES * (BLOCK_EDGES + model.max_degree_u)
-        self._offsets_u = draw_degrees(
-            self.n_u, model.exponent_u, model.min_degree_u, model.max_degree_u, seed, 0
-        )
+        self._offsets_u = draw_degrees(self.n_u, model.exponent_u, model.min_degree_u, model.max_degree_u, seed, 0)
         self._offsets_v = (
             self._offsets_u
             if self._unipartite

@@ -72,9 +72,7 @@ def _single(reader: Callable[[Path, str], Vertices]) -> Callable[[Path, str], Ve
     def read(path: Path, name: str) -> Vertices:
         lines = [line for line in path.read_bytes().split(b"\n") if line.strip()]
         if len(lines) != 1:
-            raise InputError(
-                f"{name} holds {len(lines):,} graphs; expected one: save one line to its own file"
-            )
+            raise InputError(f"{name} holds {len(lines):,} graphs; expected one: save one line to its own file")
         return reader(path, name)
 
     return read
@@ -150,15 +148,11 @@ def _read_metis(path: Path, name: str) -> Vertices:
     forward, backward = {edge for edge in edges if edge[0] < edge[1]}, {(b, a) for a, b in edges if a > b}
     if len(forward) != n_edges or forward != backward:
         a, b = min(forward ^ backward, default=(0, 0))
-        raise InputError(
-            f"{name}: vertices {a + 1} and {b + 1} do not list each other exactly once, as METIS requires"
-        )
+        raise InputError(f"{name}: vertices {a + 1} and {b + 1} do not list each other exactly once, as METIS requires")
     return Vertices([*range(1, n + 1)], sorted(forward), {})
 
 
-_HIF_LAYERS = Layers(
-    names=("node", "edge"), said="layer U has the nodes of the hypergraph, layer V its edges"
-)
+_HIF_LAYERS = Layers(names=("node", "edge"), said="layer U has the nodes of the hypergraph, layer V its edges")
 
 
 def _read_hif(path: Path, name: str, sign: str | None, positive_from: float | None) -> LabelledGraph:
@@ -242,9 +236,7 @@ _FORMATS: Mapping[FormatName, _Row] = {
     "metis": _Row("METIS", (".metis",), None, _read_metis),
 }  # fmt: skip
 
-_DOT = re.compile(
-    rb"\s*(//[^\n]*\n\s*|/\*.*?\*/\s*)*(strict\s+)?(di)?graph\b[^\[\n]*\{", re.IGNORECASE | re.DOTALL
-)
+_DOT = re.compile(rb"\s*(//[^\n]*\n\s*|/\*.*?\*/\s*)*(strict\s+)?(di)?graph\b[^\[\n]*\{", re.IGNORECASE | re.DOTALL)
 
 
 _SURE: tuple[FormatName, ...] = ("graph6", "sparse6", "hif")
@@ -306,9 +298,7 @@ def _sign_attribute(name: str, options: ReadOptions) -> tuple[str | None, float 
     if rule is None:
         return None, None
     if rule.positive:
-        raise InputError(
-            f"sign_values are for tables; give the edges of {name} numbers, and set positive_from"
-        )
+        raise InputError(f"sign_values are for tables; give the edges of {name} numbers, and set positive_from")
     return "weight" if given is None else str(given), rule.threshold
 
 
@@ -338,9 +328,7 @@ def read_graph_file(path: Path, name: str, options: ReadOptions) -> tuple[Labell
     notes = [f"{row.called} reader: {each.message}" for each in issued]
     try:
         layer_u = None if u is None else str(u)
-        labelled = from_vertices(
-            replace(vertices, names=_labels_of(vertices)), kind, layer_u, sign, positive_from
-        )
+        labelled = from_vertices(replace(vertices, names=_labels_of(vertices)), kind, layer_u, sign, positive_from)
     except InputError as error:
         raise type(error)(f"{name}: {error}") from error
     return replace(labelled, origin=origin), [*filter(None, [labelled.layers.note]), *notes]

@@ -94,9 +94,7 @@ class GridParser:
             raise Malformed(f"{len(fields)} fields; the name of the row is field {plan.key + 1}")
         return _label(fields[plan.key], self._schema.field("u").type)
 
-    def _entries(
-        self, name: Any, fields: list[bytes], parsed: ParsedBlock, line: int
-    ) -> Iterator[tuple[Any, ...]]:
+    def _entries(self, name: Any, fields: list[bytes], parsed: ParsedBlock, line: int) -> Iterator[tuple[Any, ...]]:
         """Yield the entries of a row of a matrix."""
         layout, states = self._layout, self._states
         if len(fields) != layout.n_columns:
@@ -125,9 +123,7 @@ class GridParser:
         layout = self._layout
         return layout.names[at] if layout.labels[1] == "text" else self._plan.values.index(at) + 1
 
-    def _members(
-        self, name: Any, fields: list[bytes], parsed: ParsedBlock, line: int
-    ) -> Iterator[tuple[Any, ...]]:
+    def _members(self, name: Any, fields: list[bytes], parsed: ParsedBlock, line: int) -> Iterator[tuple[Any, ...]]:
         """Yield the members of a group, or the neighbours of a vertex."""
         start = 0 if self._plan.key is None else self._plan.key + 1 + self._plan.skipped
         kind = self._schema.field("v").type
@@ -206,10 +202,7 @@ class GridRows:
             u = self._column_labels(u)
         if self._options.bipartite:
             turned = two_colours(self._name, u, v)
-            u, v = (
-                [b if turn else a for a, b, turn in zip(x, y, turned, strict=True)]
-                for x, y in ((u, v), (v, u))
-            )
+            u, v = ([b if turn else a for a, b, turn in zip(x, y, turned, strict=True)] for x, y in ((u, v), (v, u)))
         columns = [pa.array(each, self._schema.field(name).type) for each, name in ((u, "u"), (v, "v"))]
         others = [batch.column(name).combine_chunks() for name in self._schema.names[2:]]
         yield pa.RecordBatch.from_arrays([*columns, *others], schema=self._schema)
@@ -217,9 +210,7 @@ class GridRows:
     def _require_square(self) -> None:
         n = len(self._layout.plan.values)
         if self._rows != n:
-            raise InputError(
-                f"{self._name}: an adjacency matrix is square; this one is {self._rows:,} x {n:,}"
-            )
+            raise InputError(f"{self._name}: an adjacency matrix is square; this one is {self._rows:,} x {n:,}")
         wanted = [self._layout.names[at] for at in self._layout.plan.values] if self._layout.names else []
         if self._names and wanted and list(map(str, self._names)) != wanted:
             raise InputError(

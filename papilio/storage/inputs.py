@@ -108,9 +108,7 @@ def _below(given: str, filesystem: arrow_fs.FileSystem, root: str) -> list[Input
     if not found:
         raise InputError(f"{given} is a directory without an edge list")
     name = given.rstrip("/")
-    return [
-        _place(f"{name}/{inner}", filesystem, found[inner], root) for inner in sorted(found, key=_by_number)
-    ]
+    return [_place(f"{name}/{inner}", filesystem, found[inner], root) for inner in sorted(found, key=_by_number)]
 
 
 def _matches(filesystem: arrow_fs.FileSystem, pattern: str) -> list[str]:
@@ -188,9 +186,7 @@ def known_encoding(encoding: str | None) -> str | None:
         bytes(4).decode(encoding, "replace")  # not all codecs decode text
         return codecs.lookup(encoding).name
     except (LookupError, ValueError):
-        raise InputError(
-            f"unknown encoding {encoding!r}; known are utf-8, utf-16, latin-1, cp1252 ..."
-        ) from None
+        raise InputError(f"unknown encoding {encoding!r}; known are utf-8, utf-16, latin-1, cp1252 ...") from None
 
 
 class InputFile:
@@ -211,9 +207,7 @@ class InputFile:
             if place.filesystem is None:
                 stream = sys.stdin.buffer
             else:
-                stream = self._stack.enter_context(
-                    place.filesystem.open_input_stream(place.path, compression=None)
-                )
+                stream = self._stack.enter_context(place.filesystem.open_input_stream(place.path, compression=None))
             self._raw = _Ahead(stream.read)
             magic = self._raw.peek(10)
         except OSError as error:

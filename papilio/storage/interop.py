@@ -516,9 +516,7 @@ def _check_symmetric_signs(u: NDArray[np.int64], v: NDArray[np.int64], sign: NDA
     differs = sign != sign[first[edge]]
     if bool(differs.any()):
         at = int(np.argmax(differs))
-        raise GraphError(
-            f"entries ({u[at]}, {v[at]}) and ({v[at]}, {u[at]}) differ in sign; they are one edge"
-        )
+        raise GraphError(f"entries ({u[at]}, {v[at]}) and ({v[at]}, {u[at]}) differ in sign; they are one edge")
 
 
 def _collected(obj: Any, options: Mapping[str, Any], choice: Mapping[str, Any]) -> Any:
@@ -601,11 +599,7 @@ def holds_triples(obj: Any) -> bool:
     """Return whether an object is an array or a list whose third entries are signs for motifs that need them."""
     if isinstance(obj, np.ndarray):
         return obj.ndim == 2 and obj.shape[1] == 3
-    return (
-        isinstance(obj, list)
-        and bool(obj)
-        and all(isinstance(row, tuple | list) and len(row) == 3 for row in obj)
-    )
+    return isinstance(obj, list) and bool(obj) and all(isinstance(row, tuple | list) and len(row) == 3 for row in obj)
 
 
 def label_any(obj: Any, **options: Any) -> LabelledGraph:
@@ -633,9 +627,7 @@ def label_any(obj: Any, **options: Any) -> LabelledGraph:
     return reader(obj, **options)
 
 
-def _arranged(
-    obj: Any, options: dict[str, Any], choice: dict[str, Any]
-) -> LabelledGraph | tuple[Any, dict[str, Any]]:
+def _arranged(obj: Any, options: dict[str, Any], choice: dict[str, Any]) -> LabelledGraph | tuple[Any, dict[str, Any]]:
     """Return the graph of an object that is no list of edges; else the rows of edges to read, and the options."""
     layout, missing = choice["layout"], choice["missing"]
     kind: GraphKind = options.get("kind", "bipartite")
@@ -728,9 +720,7 @@ def _read_series(
         found &= value_mask(sheet.what, condition, series)
     index = series.index[found]
     u, v = (np.asarray(index.get_level_values(at)) for at in (0, 1))
-    result = assemble_columns(
-        [u, v], (), Origin("Series", "entries"), kind, None, None, None, None, missing=missing
-    )
+    result = assemble_columns([u, v], (), Origin("Series", "entries"), kind, None, None, None, None, missing=missing)
     return replace(result, dropped={**result.dropped, "zeros": int((~found).sum())})
 
 

@@ -151,9 +151,7 @@ class LabelledGraph:
     # By id, shape (n_u,); None if the ids are the labels. A unipartite graph has only these.
     labels_u: NDArray[Any] | None = None
     labels_v: NDArray[Any] | None = None  # shape (n_v,)
-    dropped: dict[str, int] = field(
-        default_factory=dict
-    )  # number of entries left out: duplicates, self_loops, zeros
+    dropped: dict[str, int] = field(default_factory=dict)  # number of entries left out: duplicates, self_loops, zeros
     origin: Origin | None = field(default=None, repr=False)
     row_keys: NDArray[np.int64] | None = field(default=None, repr=False)
     sides: Sides = field(default_factory=Sides, repr=False)  # evidence for the other kind of graph
@@ -232,9 +230,7 @@ def read_signs(values: NDArray[Any], positive_from: float | None) -> NDArray[np.
     Raises GraphError for values that are not real numbers, are missing, or are 0 without ``positive_from``.
     """
     try:
-        numbers = np.asarray(values).astype(
-            np.float64, casting="unsafe" if values.dtype == object else "same_kind"
-        )
+        numbers = np.asarray(values).astype(np.float64, casting="unsafe" if values.dtype == object else "same_kind")
     except (TypeError, ValueError) as error:
         raise GraphError(f"sign values are not numbers ({error})") from error
     if bool(np.isnan(numbers).any()):
@@ -243,9 +239,7 @@ def read_signs(values: NDArray[Any], positive_from: float | None) -> NDArray[np.
         return np.where(numbers >= positive_from, 1, -1).astype(np.int8)
     if bool((numbers == 0).any()):
         at = int(np.argmax(numbers == 0))
-        raise GraphError(
-            f"the sign value of edge {at} is 0, neither positive nor negative; set positive_from"
-        )
+        raise GraphError(f"the sign value of edge {at} is 0, neither positive nor negative; set positive_from")
     return np.sign(numbers).astype(np.int8)
 
 
@@ -270,9 +264,7 @@ def _factorize(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
         if not bool((np.isfinite(values) & (values == np.rint(values))).all()):
             raise GraphError("labels are fractions or missing values; expected integers or strings")
         if bool((np.abs(values) >= 2**53).any()):
-            raise GraphError(
-                "labels are floats of 2^53 or more, which may be rounded; use integers or strings"
-            )
+            raise GraphError("labels are floats of 2^53 or more, which may be rounded; use integers or strings")
         values = values.astype(np.int64)
     encoded = _as_arrow(values)
     if encoded is not None:
@@ -441,9 +433,7 @@ def _factorize_both(
 def _joined(u: pa.Array | NDArray[Any], v: pa.Array | NDArray[Any]) -> pa.Array | NDArray[Any]:
     """Return the concatenated values of two columns."""
     if isinstance(u, pa.Array) and isinstance(v, pa.Array):
-        plain = [
-            each.cast(each.type.value_type) if pa.types.is_dictionary(each.type) else each for each in (u, v)
-        ]
+        plain = [each.cast(each.type.value_type) if pa.types.is_dictionary(each.type) else each for each in (u, v)]
         # Text of two arrays may be too long for one array of the type string, whose offsets are int32.
         plain = [each.cast(pa.large_string()) if pa.types.is_string(each.type) else each for each in plain]
         if plain[0].type == plain[1].type:
@@ -480,9 +470,7 @@ def assemble(
     low, high, sign = unique_edges(u, v, n_u, n_v, sign)
     dropped["duplicates"] = u.size - low.size
     graph: BipartiteGraph | UnipartiteGraph = (
-        UnipartiteGraph(n_u, low, high, sign)
-        if kind == "unipartite"
-        else BipartiteGraph(n_u, n_v, low, high, sign)
+        UnipartiteGraph(n_u, low, high, sign) if kind == "unipartite" else BipartiteGraph(n_u, n_v, low, high, sign)
     )
     is_sorted = rows.size == low.size and bool((rows[1:] > rows[:-1]).all())
     return LabelledGraph(graph, dropped=dropped, row_keys=None if is_sorted else rows)

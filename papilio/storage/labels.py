@@ -196,9 +196,7 @@ def write_labels(path: Path, batches: Iterable[NDArray[Any] | pa.Array], kind: p
     if kind == pa.int64():
         encoding["label"] = "DELTA_BINARY_PACKED"
     count = 0
-    with SealedWriter(
-        path, schema, compression="zstd", use_dictionary=False, column_encoding=encoding
-    ) as writer:
+    with SealedWriter(path, schema, compression="zstd", use_dictionary=False, column_encoding=encoding) as writer:
         writer.write(schema.empty_table())
         for batch in batches:
             for start in range(0, len(batch), _ROW_GROUP_LABELS):
@@ -309,9 +307,7 @@ def find_held(
         )
     if store.kind == "unipartite" or not given:
         return find_ids(store, "u", [*labels_u, *given]), find_ids(store, "v", labels_v)
-    for label, in_u, in_v in zip(
-        given, _look_up(store, "u", given), _look_up(store, "v", given), strict=True
-    ):
+    for label, in_u, in_v in zip(given, _look_up(store, "u", given), _look_up(store, "v", given), strict=True):
         if in_u is not None and in_v is not None:
             raise InputError(
                 f"both layers of {store.path} have a vertex {label!r}; choose one by with_u (--with-u) or with_v "
@@ -332,9 +328,7 @@ def _look_up(store: GraphStore, layer: Literal["u", "v"], labels: list[str | int
     import pyarrow.compute as pc  # takes a tenth of a second; a count without labels does not need it
 
     wanted: list[Any] = [str(label) if column.type == pa.string() else _integer(label) for label in labels]
-    found: list[int | None] = pc.index_in(
-        pa.array(wanted, column.type), value_set=column, skip_nulls=True
-    ).to_pylist()
+    found: list[int | None] = pc.index_in(pa.array(wanted, column.type), value_set=column, skip_nulls=True).to_pylist()
     return found
 
 

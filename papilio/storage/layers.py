@@ -144,9 +144,7 @@ def find_layers(
     choices = tuple(f"{each}={attributes[each][0]}" for each in proper)
     said = "the nodes have no attribute for their layers: U has the first node"
     if n_components > 1:
-        said += (
-            f" of each of {n_components:,} components, and sizes of both layers have the smaller one first"
-        )
+        said += f" of each of {n_components:,} components, and sizes of both layers have the smaller one first"
     return in_v, Layers(said=said, n_free=n_components, choices=choices)
 
 
@@ -235,9 +233,7 @@ def _by_text(attributes: Attributes, u: str) -> tuple[Bools, Layers]:
     in_v = np.array([value != asked for value in values], dtype=bool)
     others = [value for value in present if value != asked]
     named = len(others) == 1 and None not in values and _flag(asked) is None
-    return in_v, Layers(
-        (asked, others[0]) if named else None, f"layer U has the nodes whose {attribute} is {asked}"
-    )
+    return in_v, Layers((asked, others[0]) if named else None, f"layer U has the nodes whose {attribute} is {asked}")
 
 
 def _by_defining(
@@ -248,9 +244,7 @@ def _by_defining(
     Vertices without a value follow from their neighbours. Raises GraphError if the attribute contradicts the edges.
     """
     flags = [None if _is_missing(value) else _flag(value) for value in values]
-    strange = next(
-        (at for at, flag in enumerate(flags) if flag is None and not _is_missing(values[at])), None
-    )
+    strange = next((at for at, flag in enumerate(flags) if flag is None and not _is_missing(values[at])), None)
     if strange is not None:
         if attribute == "bipartite" and not _has_two_values(values):
             raise GraphError(
@@ -302,9 +296,7 @@ def _has_two_values(values: Sequence[Any]) -> bool:
 def _proper_attributes(ends: NDArray[np.int64], attributes: Attributes) -> dict[str, Bools]:
     """Return the vertices unlike the first, by attribute with two values of which every edge has both; usual first."""
     proper: dict[str, Bools] = {}
-    for attribute in sorted(
-        attributes, key=lambda each: _USUAL.index(each) if each in _USUAL else len(_USUAL)
-    ):
+    for attribute in sorted(attributes, key=lambda each: _USUAL.index(each) if each in _USUAL else len(_USUAL)):
         values = attributes[attribute]
         if _has_two_values(values):
             unlike = np.array([value != values[0] for value in values], dtype=bool)

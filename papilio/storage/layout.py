@@ -33,18 +33,14 @@ Missing = Literal["drop", "label"]
 Cell = bool | int | float | str | None
 """A cell as read: None if it is empty or a word for a missing value."""
 
-MISSING = frozenset(
-    {"NA", "N/A", "n/a", "NULL", "null", "None", "NaN", "nan", "NAN", "\\N", "<NA>", "#N/A", "NaT"}
-)
+MISSING = frozenset({"NA", "N/A", "n/a", "NULL", "null", "None", "NaN", "nan", "NAN", "\\N", "<NA>", "#N/A", "NaT"})
 """Words that stand for a missing value."""
 
 ABSENT = frozenset({"false", "no", "n", "f", "absent"})
 PRESENT = frozenset({"true", "yes", "y", "t", "present", "x", "✓", "✔", "+"})
 """Words of a matrix, in small letters."""
 
-TOTALS = frozenset(
-    {"total", "totals", "all", "sum", "grandtotal", "gesamt", "summe", "somme", "suma", "totale"}
-)
+TOTALS = frozenset({"total", "totals", "all", "sum", "grandtotal", "gesamt", "summe", "somme", "suma", "totale"})
 _ARROWS = frozenset({"->", "-->", "<->", "--", "-", "→", ":", "=>", "|"})
 _RATINGS = frozenset({"rating", "ratings", "stars", "score", "scores", "vote", "votes", "sign"})
 """Columns of values whose 0 is a value as others."""
@@ -92,9 +88,7 @@ class Evidence:
     are_pairs: bool = False  # known by its type: tuples
     has_blanks: bool = False  # whether blanks separate the fields
     are_floats: bool = False  # whether whole numbers are floats by their type, as those of a matrix
-    ends: tuple[int, int] | None = (
-        None  # the columns of the ends if it is read as edges; None if they are not clear
-    )
+    ends: tuple[int, int] | None = None  # the columns of the ends if it is read as edges; None if they are not clear
     are_named_ends: bool = False  # whether both ends have usual names
     are_asked_ends: bool = False  # whether the user chose the columns of both ends
     weight: int | None = None  # the column of weights, if one is named
@@ -137,11 +131,7 @@ class Evidence:
         ):
             return 0
         is_index = bool(self.names) and self.width > 2 and not is_number(_as_number(self.name(0)))
-        return (
-            0
-            if is_index and all(isinstance(cell, int) for cell in first) and self._has_value_names()
-            else None
-        )
+        return 0 if is_index and all(isinstance(cell, int) for cell in first) and self._has_value_names() else None
 
     def _has_value_names(self) -> bool:
         return not any(is_known_name(name) for name in self.names[1:])
@@ -332,9 +322,7 @@ def _may_be_edges(seen: Evidence) -> bool:
     if seen.row_names is not None:
         return False
     u, v = (seen.columns[at] for at in seen.ends)
-    if any(
-        isinstance(cell, bool) or (isinstance(cell, float) and cell != int_or_none(cell)) for cell in (*u, *v)
-    ):
+    if any(isinstance(cell, bool) or (isinstance(cell, float) and cell != int_or_none(cell)) for cell in (*u, *v)):
         return False
     if seen.key is not None:
         if seen.key not in seen.ends and isinstance(seen.columns[seen.key][0], str):
@@ -406,9 +394,7 @@ def _is_like_named_groups(seen: Evidence) -> bool:
     if seen.names or len(seen.rows) < 2 or seen.width < 3 or seen.ends != (0, 1) or seen.are_asked_ends:
         return False
     cells = [cell for column in seen.columns for cell in column]
-    if not all(isinstance(cell, str) and cell not in _ARROWS for cell in cells) or not all(
-        _first_fields(seen)
-    ):
+    if not all(isinstance(cell, str) and cell not in _ARROWS for cell in cells) or not all(_first_fields(seen)):
         return False
     # Names that hold blanks have an error of their own.
     return not (seen.has_blanks and any(str(cell).isalpha() or str(cell).startswith('"') for cell in cells))
@@ -463,11 +449,7 @@ def _decide_lists(seen: Evidence) -> Plan:
         )
     if differ and not apart:
         raise InputError(ambiguous(seen, "groups", "adjacency"))
-    if (
-        not differ
-        and any(row and isinstance(row[0], str) for row in seen.rows)
-        and _share_of_shorts(seen) > 0.5
-    ):
+    if not differ and any(row and isinstance(row[0], str) for row in seen.rows) and _share_of_shorts(seen) > 0.5:
         raise InputError(
             f"{seen.source}: most lines hold two fields, others more or fewer; if they are groups, a line each, set "
             "layout='groups' (--layout groups); if they are edges, layout='edges'"
@@ -603,16 +585,9 @@ def _refuse_complete_weights(seen: Evidence) -> None:
         return
     u, v = (seen.columns[end] for end in seen.ends)
     n_pairs, n_all = len(set(zip(u, v, strict=True))), len(set(u)) * len(set(v))
-    only_bits = all(
-        entry_of(cell) is not None and (isinstance(cell, str) or cell in (0, 1)) for cell in weights
-    )
+    only_bits = all(entry_of(cell) is not None and (isinstance(cell, str) or cell in (0, 1)) for cell in weights)
     is_rating = plain_name(seen.name(at)) in _RATINGS
-    if (
-        n_pairs < n_all
-        and (is_rating or any(map(_is_negative, weights)))
-        and not only_bits
-        and seen.weight is None
-    ):
+    if n_pairs < n_all and (is_rating or any(map(_is_negative, weights))) and not only_bits and seen.weight is None:
         return
     name = seen.name(at) or f"column {at + 1}"
     ref = seen.name(at) or f"{at + 1}"

@@ -86,9 +86,7 @@ def read_ledger(path: str | os.PathLike[str]) -> LedgerContent:
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise StoreError(_damage(path, number, f"is not a record ({error!r})")) from error
         if line + b"\n" != _encode(record, expected) or not isinstance(record, dict):
-            raise StoreError(
-                _damage(path, number, f"does not match its checksum (found {found}, expected {expected})")
-            )
+            raise StoreError(_damage(path, number, f"does not match its checksum (found {found}, expected {expected})"))
         records.append(record)
         tip = expected
     return LedgerContent(tuple(records), tip, whole, len(content) - whole)
@@ -129,9 +127,7 @@ def _read_claim(path: str) -> Holder:
 
 def _read_holder(descriptor: int) -> Holder:
     try:
-        return read_record(
-            Holder, unseal_json(parse_json(os.pread(descriptor, 4096, 0), "", ""), "", ""), "", ""
-        )
+        return read_record(Holder, unseal_json(parse_json(os.pread(descriptor, 4096, 0), "", ""), "", ""), "", "")
     except (StoreError, OSError):
         return Holder("unknown", 0, 0.0)
 

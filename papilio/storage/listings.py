@@ -67,9 +67,7 @@ def row_schema(
 ) -> pa.Schema:
     """Return the schema that readers see; of ``names`` only the types count. ``question`` is the job's."""
     # Text of a column is short enough for ``string``, the text of all names may be not.
-    kinds = {
-        layer: pa.string() if names[layer].type == pa.large_string() else names[layer].type for layer in sizes
-    }
+    kinds = {layer: pa.string() if names[layer].type == pa.large_string() else names[layer].type for layer in sizes}
     if numbers:
         (layer,) = sizes
         fields = _pair_fields(kinds[layer], numbers)
@@ -108,11 +106,7 @@ def _list_field(layer: str, kind: pa.DataType, size: int | None) -> pa.Field:
 
 def _element_type(names: NDArray[Any]) -> pa.DataType:
     try:
-        return (
-            pa.array(names[:1] if names.dtype.kind != "O" else names.tolist()).type
-            if names.size
-            else pa.int32()
-        )
+        return pa.array(names[:1] if names.dtype.kind != "O" else names.tolist()).type if names.size else pa.int32()
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise GraphError(f"labels have no common Arrow type ({error}); iterate the rows instead") from error
 
@@ -120,16 +114,11 @@ def _element_type(names: NDArray[Any]) -> pa.DataType:
 def list_schema(layers: Sequence[str], names: Sequence[Any], sizes: Sequence[int | None]) -> pa.Schema:
     """Return the schema of rows whose vertices have ``names``: arrays of labels or ids; GraphError as below."""
     return pa.schema(
-        [
-            _list_field(layer, _element_type(of), size)
-            for layer, of, size in zip(layers, names, sizes, strict=True)
-        ]
+        [_list_field(layer, _element_type(of), size) for layer, of, size in zip(layers, names, sizes, strict=True)]
     )
 
 
-def batch_of(
-    names: Sequence[NDArray[Any]], columns: Sequence[RowColumn], schema: pa.Schema
-) -> pa.RecordBatch:
+def batch_of(names: Sequence[NDArray[Any]], columns: Sequence[RowColumn], schema: pa.Schema) -> pa.RecordBatch:
     """Return rows of positions in the names of each column as Arrow arrays of the schema of :func:`list_schema`."""
     arrays = []
     for of, column, field in zip(names, columns, schema, strict=True):
@@ -469,9 +458,7 @@ def write_listing(
             }
             (scratch / LISTING_NAME).write_text(seal_json(listing, indent=2), encoding="utf-8")
         except (OSError, pa.ArrowException) as error:
-            raise StoreError(
-                f"{os.fspath(path)}: the listing cannot be written ({error}); free space there"
-            ) from error
+            raise StoreError(f"{os.fspath(path)}: the listing cannot be written ({error}); free space there") from error
     return listing
 
 
@@ -549,9 +536,7 @@ def choose_rows(
         finally:
             if not target.exists():
                 written.drop()
-        return (
-            ListingShard(str(target), digest, written.rows, target.stat().st_size) if written.rows else None
-        )
+        return ListingShard(str(target), digest, written.rows, target.stat().st_size) if written.rows else None
 
     with ThreadPoolExecutor(threads) as pool:
         return [shard for shard in pool.map(rewrite, range(len(shards))) if shard is not None]

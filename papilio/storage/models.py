@@ -104,9 +104,7 @@ class Rmat(Model):
             if not 0.0 <= value <= 1.0:
                 raise InputError(f"{name} is {value}; expected a probability of 0 to 1")
         if self.a + self.b + self.c > 1.0 + 1e-9:
-            raise InputError(
-                f"a + b + c is {self.a + self.b + self.c}; expected at most 1 (d is the remainder)"
-            )
+            raise InputError(f"a + b + c is {self.a + self.b + self.c}; expected at most 1 (d is the remainder)")
 
     @property
     def d(self) -> float:

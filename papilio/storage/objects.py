@@ -105,9 +105,7 @@ def _frame_sheet(frame: Any) -> Sheet:
     columns = [frame.iloc[:, at] for at in range(frame.shape[1])]
     index = frame.index
     is_numeric = all(map(_are_numbers, columns))
-    has_words = (
-        index.nlevels == 1 and index.size > 0 and all(isinstance(each, str) for each in index[:_SAMPLE_ROWS])
-    )
+    has_words = index.nlevels == 1 and index.size > 0 and all(isinstance(each, str) for each in index[:_SAMPLE_ROWS])
     is_cross = frame.columns.name is not None and frame.columns.nlevels == 1
     is_plain = type(index).__name__ == "RangeIndex" and index.name is None
     row_names = index if has_words or is_cross or (index.name is not None and not is_plain) else None
@@ -138,12 +136,7 @@ def choose_layout(sheet: Sheet, asked: Layout | None, options: Mapping[str, Any]
     chosen = chosen or any(options.get(size) is not None for size in ("n_u", "n_v"))
     weight = options.get("weight")
     is_flat = sheet.n_rows == 2 and not names and len(sheet.columns) > 2 and not sheet.is_matrix
-    if (
-        is_flat
-        and asked is None
-        and not chosen
-        and not all(abs(each) == 1 for each in _listed(sheet.columns[2]))
-    ):
+    if is_flat and asked is None and not chosen and not all(abs(each) == 1 for each in _listed(sheet.columns[2])):
         _refuse_transposed(sheet)
     seen = Evidence(
         sheet.what,
@@ -207,9 +200,7 @@ def matrix_graph(
         values = np.stack([np.asarray(sheet.columns[at], float) for at in plan.values], axis=1)
         signs = read_signs(values[u, v], positive_from)
     if plan.layout == "adjacency" or kind == "unipartite":
-        return adjacency_graph(
-            sheet.what, u, v, signs, (sheet.n_rows, len(plan.values)), kind, names_u, names_v
-        )
+        return adjacency_graph(sheet.what, u, v, signs, (sheet.n_rows, len(plan.values)), kind, names_u, names_v)
     result = assemble("bipartite", u, v, signs, sheet.n_rows, len(plan.values))
     origin = MatrixEntries(index=sheet.row_names, columns=labels_v)
     return replace(result, labels_u=names_u, labels_v=names_v, origin=origin)
@@ -266,11 +257,7 @@ def _require_names(what: str, layer: str, labels: NDArray[Any] | None) -> None:
 def entries_of(sheet: Sheet, at: int, plan: Plan, missing: str | None) -> NDArray[np.bool_]:
     """Return which cells of a column are entries."""
     column = sheet.columns[at]
-    array = (
-        column.to_numpy(allow_copy=True)
-        if type(column).__module__.startswith("polars")
-        else np.asarray(column)
-    )
+    array = column.to_numpy(allow_copy=True) if type(column).__module__.startswith("polars") else np.asarray(column)
     if array.dtype.kind in "biu":
         return np.asarray(array != 0)
     name = sheet.names[at] if sheet.names else at
@@ -351,9 +338,7 @@ def groups_graph(
             )
         rows.append([key, *members])
     if layout not in (None, "groups", "adjacency"):
-        raise InputError(
-            f"layout is {layout!r}; a dictionary holds groups, or neighbours (layout='adjacency')"
-        )
+        raise InputError(f"layout is {layout!r}; a dictionary holds groups, or neighbours (layout='adjacency')")
     shared = {key for key, *_ in rows} & {member for _, *members in rows for member in members}
     if layout is None and shared and kind == "bipartite":
         pairs = [(key, member) for key, *members in rows for member in members]
@@ -367,9 +352,7 @@ def groups_graph(
     v = [member for _, *members in rows for member in members]
     if (layout == "adjacency" or shared) and kind == "bipartite" and layout != "groups":
         turned = two_colours("the dictionary", u, v)
-        u, v = (
-            [b if turn else a for a, b, turn in zip(x, y, turned, strict=True)] for x, y in ((u, v), (v, u))
-        )
+        u, v = ([b if turn else a for a, b, turn in zip(x, y, turned, strict=True)] for x, y in ((u, v), (v, u)))
     columns = [label_array(u), label_array(v)]
     return assemble_columns(columns, (), Origin("dictionary", "members"), kind, None, None, None, None)
 

@@ -121,9 +121,7 @@ class ListPacker:
         self._codec = pa.Codec("zstd", 1)
         self._levels = self._content = np.empty(0, np.uint8)
 
-    def pack(
-        self, names: pa.Array, places: NDArray[np.int32], offsets: NDArray[np.int64] | None = None
-    ) -> Packed:
+    def pack(self, names: pa.Array, places: NDArray[np.int32], offsets: NDArray[np.int64] | None = None) -> Packed:
         """Pack the labels at some positions of ``names``.
 
         With ``offsets`` they are in lists; list i is at ``places[offsets[i]:offsets[i + 1]]``.

@@ -54,9 +54,7 @@ def split_record(record: bytes, delimiter: bytes) -> list[bytes] | None:
     return None
 
 
-def iter_records(
-    text: bytes, delimiter: bytes, *, final: bool, at: int = 0
-) -> Iterator[tuple[int, int, bool]]:
+def iter_records(text: bytes, delimiter: bytes, *, final: bool, at: int = 0) -> Iterator[tuple[int, int, bool]]:
     """Yield (start, stop, whether well formed) of each record from ``at`` on, without its line end.
 
     A record with malformed quotes consists of its first line only; the next line begins another record. Unless the text
@@ -115,9 +113,7 @@ def cut_records(text: bytes, delimiter: bytes, *, final: bool) -> tuple[Block, b
     return Block(b"".join(kept), tuple(broken)), text[end:]
 
 
-def _first_wrong(
-    data: NDArray[np.uint8], quotes: NDArray[np.int64], delimiter: int, final: bool
-) -> int | None:
+def _first_wrong(data: NDArray[np.uint8], quotes: NDArray[np.int64], delimiter: int, final: bool) -> int | None:
     """Return the place of the first quote that breaks a record (if final, also by staying open at the end), or None."""
     if not quotes.size:
         return None

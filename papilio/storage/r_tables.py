@@ -19,9 +19,7 @@ _LEAST_ROWS = 2
 
 def is_quoted_table(lines: Sequence[bytes]) -> bool:
     """Return whether all lines consist of fields separated by single blanks, and begin with a quoted one."""
-    return len(lines) > _LEAST_ROWS and all(
-        line[:1] == b'"' and _LINE.fullmatch(line.rstrip()) for line in lines
-    )
+    return len(lines) > _LEAST_ROWS and all(line[:1] == b'"' and _LINE.fullmatch(line.rstrip()) for line in lines)
 
 
 def is_tabbed_table(lines: Sequence[bytes]) -> bool:

@@ -93,9 +93,7 @@ class CompactSource(EdgeSource):
     ones. ``workers`` threads draw, and ``on_block`` is called with the ``drawn`` of each block.
     """
 
-    def __init__(
-        self, source: EdgeSource, *, unipartite: bool, workers: int, on_block: Callable[[int], None]
-    ) -> None:
+    def __init__(self, source: EdgeSource, *, unipartite: bool, workers: int, on_block: Callable[[int], None]) -> None:
         used_u = np.zeros(source.n_u, dtype=bool)
         used_v = used_u if unipartite else np.zeros(source.n_v, dtype=bool)
         for block in run_blocks(source, workers):

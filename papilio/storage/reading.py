@@ -55,9 +55,7 @@ _LONG_BYTES = 64 << 20
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
-_ADVICE = (
-    "set PAPILIO_CACHE to a directory of your own on a disk with room, or use papilio convert FILE STORE"
-)
+_ADVICE = "set PAPILIO_CACHE to a directory of your own on a disk with room, or use papilio convert FILE STORE"
 
 
 class ReadingOptions(TypedDict, total=False):
@@ -126,9 +124,7 @@ def read_as(name: str, kind: GraphKind, options: Mapping[str, Any]) -> GraphStor
     return store
 
 
-def convert_aside(
-    inputs: Sequence[str], kind: GraphKind, options: Mapping[str, Any]
-) -> tuple[GraphStore, Path]:
+def convert_aside(inputs: Sequence[str], kind: GraphKind, options: Mapping[str, Any]) -> tuple[GraphStore, Path]:
     """Convert inputs that are not cached: standard input, URLs, patterns and several files; raises as :func:`read_as`.
 
     Returns the store and its directory, which the caller removes.
@@ -192,10 +188,7 @@ def first_line(manifest: Manifest) -> str:
 
 def show_dropped(manifest: Manifest) -> str:
     """Return the dropped lines and edges in words."""
-    return (
-        ", ".join(f"{number:,} {reason}" for reason, number in manifest.dropped.items() if number)
-        or "nothing"
-    )
+    return ", ".join(f"{number:,} {reason}" for reason, number in manifest.dropped.items() if number) or "nothing"
 
 
 def describe_reading(manifest: Manifest) -> dict[str, Any]:

@@ -384,9 +384,7 @@ def _sequence(origin: type, kinds: tuple[Any, ...]) -> _Read:
     def read(value: Any) -> Any:
         if type(value) not in (list, tuple) or not (is_long or len(value) == len(readers)):
             raise _unfit(value, "a list" if is_long else f"a list of {len(readers)}")
-        return origin(
-            _read_at(readers[0 if is_long else at], each, f"[{at}]") for at, each in enumerate(value)
-        )
+        return origin(_read_at(readers[0 if is_long else at], each, f"[{at}]") for at, each in enumerate(value))
 
     return read
 
@@ -397,9 +395,7 @@ def _mapping(kinds: tuple[Any, ...]) -> _Read:
     def read(value: Any) -> Any:
         if type(value) is not dict:
             raise _unfit(value, "an object")
-        return {
-            _read_at(_PLAIN[str], key, key): _read_at(read_value, each, key) for key, each in value.items()
-        }
+        return {_read_at(_PLAIN[str], key, key): _read_at(read_value, each, key) for key, each in value.items()}
 
     return read
 

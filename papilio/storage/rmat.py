@@ -197,9 +197,7 @@ class RmatSource(EdgeSource):
             dropped["self_loops"] = loops
         return EdgeBlock(keys, total, dropped)
 
-    def _fill(
-        self, keys: NDArray[np.int64], source: PCG64, depth: int, prefix: int, stratum: Stratum
-    ) -> None:
+    def _fill(self, keys: NDArray[np.int64], source: PCG64, depth: int, prefix: int, stratum: Stratum) -> None:
         """Draw keys ``u << 32 | v`` of one stratum below a prefix of ``depth`` bits of u, in place."""
         settled, flipped = stratum
         a, b, c, d = self._quadrants[flipped]

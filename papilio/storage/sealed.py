@@ -207,9 +207,7 @@ class SealedReader:
                 self.metadata: pq.FileMetaData = pq.read_metadata(pa.BufferReader(footer))
                 self._groups: list[tuple[int, int, str]] = json.loads(self.metadata.metadata[_ROW_GROUPS])
                 self._window = _Window(size)
-                self._file = pq.ParquetFile(
-                    pa.PythonFile(self._window, "r"), metadata=self.metadata, pre_buffer=False
-                )
+                self._file = pq.ParquetFile(pa.PythonFile(self._window, "r"), metadata=self.metadata, pre_buffer=False)
                 self.schema: pa.Schema = self._file.schema_arrow
         except BaseException:
             self._source.close()

@@ -142,9 +142,7 @@ def _as_numpy(labels: Any, halvings: int) -> NDArray[Any]:
         return object_array(labels.to_pylist())
     if labels.dtype.kind in "iu":
         return np.asarray(labels, np.int64)
-    if labels.dtype.kind == "f" and bool(
-        (np.abs(labels) < 2**53).all() and (labels == np.rint(labels)).all()
-    ):
+    if labels.dtype.kind == "f" and bool((np.abs(labels) < 2**53).all() and (labels == np.rint(labels)).all()):
         return np.asarray(labels, np.int64)
     return object_array(labels[:: 1 << halvings].tolist())
 
@@ -186,9 +184,7 @@ class _Labels:
         return int(np.count_nonzero(self.holds(labels)))
 
 
-def _why_one_set(
-    u: NDArray[np.int64], v: NDArray[np.int64], left: _Labels, right: _Labels, weight: int
-) -> str:
+def _why_one_set(u: NDArray[np.int64], v: NDArray[np.int64], left: _Labels, right: _Labels, weight: int) -> str:
     """Return the reason why integers look like labels of one set; each edge stands for ``weight`` edges.
 
     ``left`` and ``right`` are the distinct labels. Two dense ranges, of users and of items, overlap anyway. Labels of
@@ -225,8 +221,7 @@ def _are_turned(
         return False
     edges, turned = deduplicate(_mixed(u, v)), _mixed(v[proper], u[proper])
     return all(
-        np.count_nonzero(edges[np.minimum(np.searchsorted(edges, each), edges.size - 1)] == each)
-        >= _TURNED * each.size
+        np.count_nonzero(edges[np.minimum(np.searchsorted(edges, each), edges.size - 1)] == each) >= _TURNED * each.size
         for each in (turned[:: -(-n_proper // _PROBES)], turned)
     )
 

@@ -59,16 +59,10 @@ class _NpyFile:
         try:
             with path.open("rb") as file:
                 version = npy_format.read_magic(file)
-                read = (
-                    npy_format.read_array_header_1_0
-                    if version == (1, 0)
-                    else npy_format.read_array_header_2_0
-                )
+                read = npy_format.read_array_header_1_0 if version == (1, 0) else npy_format.read_array_header_2_0
                 self.shape, self._fortran, self._dtype = read(file)
                 self._offset = file.tell()
-        except (
-            Exception
-        ) as error:  # NumPy tokenizes and evaluates the header: a damaged one may raise any exception
+        except Exception as error:  # NumPy tokenizes and evaluates the header: a damaged one may raise any exception
             raise InputError(f"{name} is not a readable .npy file ({error!r}); write it again") from error
         if self._dtype.kind not in "iu":
             raise InputError(f"{name} has dtype {self._dtype}; expected integers")
@@ -88,9 +82,7 @@ class _NpyFile:
         """Return ``count`` rows from ``start`` on, one array of shape (count,) per column."""
         width = self._dtype.itemsize
         if self._fortran or self.columns == 1:
-            places = [
-                self._offset + (column * self.shape[0] + start) * width for column in range(self.columns)
-            ]
+            places = [self._offset + (column * self.shape[0] + start) * width for column in range(self.columns)]
             return [np.fromfile(self.path, self._dtype, count, offset=place) for place in places]
         place = self._offset + start * self.columns * width
         rows = np.fromfile(self.path, self._dtype, count * self.columns, offset=place)
@@ -183,9 +175,7 @@ class ParquetSource:
         self._schema = schema = self._unified()
         names = list(schema.names)
         if len(names) < 2 or len(set(names)) < len(names):
-            raise InputError(
-                f"{self._name} has columns {', '.join(names)}; expected two or more, all different"
-            )
+            raise InputError(f"{self._name} has columns {', '.join(names)}; expected two or more, all different")
         unfit = [at for at, field in enumerate(schema) if _label_kind(field.type) is None]
         signed = options.sign is not None
         chosen = choose_columns(self._name, names, len(names), options.columns, unfit=unfit)
@@ -198,9 +188,7 @@ class ParquetSource:
         if not options.bipartite and "text" in kinds:
             kinds = ["text", "text"]
         time = _time_type(schema.field(self._columns[3]).type) if len(self._columns) == 4 else None
-        self.info = SourceInfo(
-            "parquet", (kinds[0], kinds[1]), signed, time, layout={"columns": list(self._columns)}
-        )
+        self.info = SourceInfo("parquet", (kinds[0], kinds[1]), signed, time, layout={"columns": list(self._columns)})
         describe_columns(self.info, names, len(names), chosen)
 
     def _unified(self) -> pa.Schema:
@@ -211,9 +199,7 @@ class ParquetSource:
             name = self._names[fragment.path]
             missing = [column for column in first.names if column not in schema.names]
             if missing:
-                raise InputError(
-                    f"{name} has no column {missing[0]}, unlike {self._name}; convert it separately"
-                )
+                raise InputError(f"{name} has no column {missing[0]}, unlike {self._name}; convert it separately")
             try:
                 found = pa.unify_schemas([found, schema], promote_options="permissive")
             except pa.ArrowException as error:
@@ -224,9 +210,7 @@ class ParquetSource:
         kind = _label_kind(column.type)
         if kind is not None:
             return "text" if self._options.labels == "text" else kind
-        raise InputError(
-            f"{self._name}: column {column.name} has type {column.type}; expected integers or strings"
-        )
+        raise InputError(f"{self._name}: column {column.name} has type {column.type}; expected integers or strings")
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the edges in order; raise InputError for missing values, values without a sign, and damaged data."""
@@ -238,9 +222,7 @@ class ParquetSource:
             needed = list(dict.fromkeys([*self._columns, *(name for name, _ in self._conditions)]))
             held = [column for column in needed if column in fragment.physical_schema.names]
             with _damage_named(name):
-                file = pq.ParquetFile(
-                    fragment.path, filesystem=fragment.filesystem, page_checksum_verification=True
-                )
+                file = pq.ParquetFile(fragment.path, filesystem=fragment.filesystem, page_checksum_verification=True)
             with file:
                 batches = file.iter_batches(_CHUNK_ROWS, columns=held)
                 while True:
@@ -251,9 +233,7 @@ class ParquetSource:
                         of = {
                             column: batch.column(column)
                             if column in held
-                            else pa.repeat(
-                                pa.scalar(said[column], self._schema.field(column).type), batch.num_rows
-                            )
+                            else pa.repeat(pa.scalar(said[column], self._schema.field(column).type), batch.num_rows)
                             for column in needed
                         }
                         kept = self._kept(of, name, done - before)
@@ -400,9 +380,7 @@ def open_source(
         return _held_table(places, options) or ParquetSource(places, options, on_read)
     if chosen == "npy":
         if len(places) > 2:
-            raise InputError(
-                f"{len(places)} .npy files were given; convert reads one, or two with one endpoint each"
-            )
+            raise InputError(f"{len(places)} .npy files were given; convert reads one, or two with one endpoint each")
         places = _spool(first, places, scratch)
         held = _held_array(places, options) if len(places) == 1 else None
         return held or NpySource(places, options, on_read)
@@ -426,9 +404,7 @@ def _held_array(places: Sequence[InputLocation], options: ReadOptions) -> EdgeSo
 def _held_table(places: Sequence[InputLocation], options: ReadOptions) -> EdgeSource | None:
     """Return the edges of a Parquet table that is a matrix; None if it has edges, or its reader says what is wrong."""
     try:
-        dataset = pads.dataset(
-            [place.path for place in places], format="parquet", filesystem=places[0].filesystem
-        )
+        dataset = pads.dataset([place.path for place in places], format="parquet", filesystem=places[0].filesystem)
         table = dataset.head(_MATRIX_ROWS)
         if table.num_rows == _MATRIX_ROWS and _has_words_twice(table):
             return None
@@ -447,10 +423,7 @@ def _has_words_twice(table: pa.Table) -> bool:
 
 
 def _is_wide_table(table: pa.Table) -> bool:
-    numbers = [
-        pa.types.is_floating(t) or pa.types.is_integer(t) or pa.types.is_boolean(t)
-        for t in table.schema.types
-    ]
+    numbers = [pa.types.is_floating(t) or pa.types.is_integer(t) or pa.types.is_boolean(t) for t in table.schema.types]
     return len([each for each in numbers if each]) >= len(numbers) - 1
 
 
@@ -546,6 +519,4 @@ def _both(one: Declared | None, other: Declared | None) -> Declared | None:
     bases = tuple(base for base in one.bases if base in other.bases)
     if not bases:
         return None
-    return Declared(
-        max(one.n_u, other.n_u), max(one.n_v, other.n_v), None, bases, one.binding and other.binding
-    )
+    return Declared(max(one.n_u, other.n_u), max(one.n_v, other.n_v), None, bases, one.binding and other.binding)

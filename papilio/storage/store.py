@@ -145,9 +145,7 @@ class GraphStore:
         self.n_edges, self.signed, self.hash = manifest.n_edges, manifest.signed, manifest.hash
 
     def __repr__(self) -> str:
-        return (
-            f"GraphStore({self.path!r}, {self.kind}, n_u={self.n_u}, n_v={self.n_v}, n_edges={self.n_edges})"
-        )
+        return f"GraphStore({self.path!r}, {self.kind}, n_u={self.n_u}, n_v={self.n_v}, n_edges={self.n_edges})"
 
     def __reduce__(self) -> tuple[type[GraphStore], tuple[str, Manifest]]:
         return GraphStore, (self.path, self.manifest)
@@ -159,9 +157,7 @@ class GraphStore:
         """Raise StoreError unless the directory still contains the opened graph."""
         now = open_store(self.path).hash
         if now != self.hash:
-            raise StoreError(
-                f"{self.path} contained the graph {self.hash} and was replaced by {now}; run it again"
-            )
+            raise StoreError(f"{self.path} contained the graph {self.hash} and was replaced by {now}; run it again")
 
     @cached_property
     def row_groups(self) -> tuple[RowGroup, ...]:
@@ -214,9 +210,7 @@ class GraphStore:
             if len(groups) == len(self.row_groups):
                 content.update(u, v, sign)
             previous = (int(u[-1]), int(v[-1]))
-            low, high = np.searchsorted(
-                u, np.array([start, stop], dtype=u.dtype)
-            )  # another type would copy u
+            low, high = np.searchsorted(u, np.array([start, stop], dtype=u.dtype))  # another type would copy u
             yield u[low:high], v[low:high], None if sign is None else sign[low:high]
         if len(groups) == len(self.row_groups):
             self._require_hash(content)
@@ -224,15 +218,11 @@ class GraphStore:
     def _content_hash(self) -> ContentHash:
         return ContentHash(self.kind, self.n_u, self.n_v, self.signed, self.manifest.format_version)
 
-    def _require_edges(
-        self, group: RowGroup, batch: EdgeBatch, previous: tuple[int, int] | None = None
-    ) -> None:
+    def _require_edges(self, group: RowGroup, batch: EdgeBatch, previous: tuple[int, int] | None = None) -> None:
         u, v, sign = batch
         problem = edge_problem(u, v, sign, kind=self.kind, n_u=self.n_u, n_v=self.n_v, previous=previous)
         if problem:
-            raise StoreError(
-                f"{self.path}/{group.file.name}, row group {group.index}: {problem}; {STORE_ADVICE}"
-            )
+            raise StoreError(f"{self.path}/{group.file.name}, row group {group.index}: {problem}; {STORE_ADVICE}")
 
     def _require_hash(self, content: ContentHash) -> None:
         if (found := content.hexdigest()) != self.hash:
@@ -328,9 +318,7 @@ class GraphStore:
         filesystem, root = self._filesystem()
         names = [MANIFEST_NAME, *map(label_file, self.manifest.labels)]
         infos = filesystem.get_file_info([f"{root}/{name}" for name in names])
-        return sum(entry.n_bytes for entry in self.manifest.edge_files) + sum(
-            info.size or 0 for info in infos
-        )
+        return sum(entry.n_bytes for entry in self.manifest.edge_files) + sum(info.size or 0 for info in infos)
 
     def verify(self) -> None:
         """Read all files once and compare with the manifest; one row group in memory; raises as :meth:`batches`."""
@@ -442,14 +430,10 @@ class StoreWriter:
         ids_u, ids_v = _as_column("u", u, np.int32), _as_column("v", v, np.int32)
         signs = None if sign is None else _as_column("sign", sign, np.int8)
         if (signs is not None) != self.signed:
-            raise GraphError(
-                f"signs are required for signed graphs, and only for them (signed={self.signed})"
-            )
+            raise GraphError(f"signs are required for signed graphs, and only for them (signed={self.signed})")
         if ids_v.size != ids_u.size or (signs is not None and signs.size != ids_u.size):
             raise GraphError("u, v and sign have different lengths")
-        problem = edge_problem(
-            ids_u, ids_v, signs, kind=self.kind, n_u=self.n_u, n_v=self.n_v, previous=self._previous
-        )
+        problem = edge_problem(ids_u, ids_v, signs, kind=self.kind, n_u=self.n_u, n_v=self.n_v, previous=self._previous)
         if problem:
             raise GraphError(problem)
         if ids_u.size:
@@ -497,16 +481,12 @@ class StoreWriter:
 def _as_column(name: str, values: ArrayLike, dtype: type[np.int32] | type[np.int8]) -> NDArray[Any]:
     array = np.asarray(values)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-        raise GraphError(
-            f"{name} has {array.ndim} dimensions and dtype {array.dtype}; expected one, of integers"
-        )
+        raise GraphError(f"{name} has {array.ndim} dimensions and dtype {array.dtype}; expected one, of integers")
     if array.dtype == dtype:
         return array
     limits = np.iinfo(dtype)
     if array.size and (int(array.min()) < limits.min or int(array.max()) > limits.max):
-        raise GraphError(
-            f"{name} holds {array.min()} to {array.max()}; expected {limits.min} to {limits.max}"
-        )
+        raise GraphError(f"{name} holds {array.min()} to {array.max()}; expected {limits.min} to {limits.max}")
     return array.astype(dtype)
 
 

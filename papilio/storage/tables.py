@@ -56,9 +56,7 @@ def format_of(path: str | os.PathLike[str]) -> TableFormat:
     return found
 
 
-def check_table_file(
-    path: str | os.PathLike[str], overwrite: bool, format: TableFormat | None = None
-) -> Path:
+def check_table_file(path: str | os.PathLike[str], overwrite: bool, format: TableFormat | None = None) -> Path:
     """Check a file to write before the computation, and return it.
 
     Raises as :func:`check_file` and :func:`format_of`.
@@ -118,9 +116,7 @@ def write_batches(
             _write(file, schema, batches, format or format_of(path), is_stream=False)
     except (OSError, pa.ArrowException) as error:
         reason = getattr(error, "strerror", None) or error
-        raise StoreError(
-            f"{path}: cannot be written ({reason}); free space or choose another file"
-        ) from error
+        raise StoreError(f"{path}: cannot be written ({reason}); free space or choose another file") from error
 
 
 def _write(
@@ -172,9 +168,7 @@ class _Csv(_Writer):
         pa_csv.write_csv(header, self.stream, pa_csv.WriteOptions(delimiter=self.delimiter))
 
     def write(self, table: pa.Table) -> None:
-        flat = [
-            (field, each) for at, of in enumerate(self.schema) for field, each in _flat(of, table.column(at))
-        ]
+        flat = [(field, each) for at, of in enumerate(self.schema) for field, each in _flat(of, table.column(at))]
         rows = pa.table([each for _, each in flat], schema=pa.schema([field for field, _ in flat]))
         for batch in rows.to_batches():
             if batch.num_rows:  # without quotes Arrow writes a buffer of zeros for an empty one
@@ -224,8 +218,7 @@ def _flat(field: pa.Field, column: pa.ChunkedArray) -> list[tuple[pa.Field, Any]
         entries, size = array.flatten(), kind.list_size
         rows = len(array)
         return [
-            (each, entries.take(pa.array(range(at, rows * size, size), pa.int64())))
-            for at, each in enumerate(fields)
+            (each, entries.take(pa.array(range(at, rows * size, size), pa.int64()))) for at, each in enumerate(fields)
         ]
     if _is_list(kind):
         return [(fields[0], pa.array([_json(each) for each in column.to_pylist()], pa.string()))]

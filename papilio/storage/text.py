@@ -229,8 +229,7 @@ class TextSource:
         if verdict.kind == "malformed":
             if not self._options.skip_malformed:
                 reason = (
-                    f"{len(held.numbers)} fields; expected {self.layout.n_columns} "
-                    "(use --header if it contains sizes)"
+                    f"{len(held.numbers)} fields; expected {self.layout.n_columns} (use --header if it contains sizes)"
                 )
                 raise self._malformed(held.number, held.text, reason)
             self.info.lines.malformed += 1
@@ -242,9 +241,7 @@ class TextSource:
         if verdict.kind == "edge" and held.skipped:
             schema = self.info.schema
             ends = zip(held.numbers, schema, strict=True)
-            yield pa.record_batch(
-                [pa.array([number]).cast(kind.type) for number, kind in ends], schema=schema
-            )
+            yield pa.record_batch([pa.array([number]).cast(kind.type) for number, kind in ends], schema=schema)
         n = verdict.n_vertices
         if n is not None and n <= MAX_VERTICES and not self._options.bipartite:
             self.info.declared = Declared(n, n, None, (0, 1), binding=False)
@@ -255,9 +252,7 @@ class TextSource:
         if declared is None or declared.n_lines is None or declared.n_lines == found:
             return
         if not declared.binding:
-            self.info.notes.append(
-                f"the header declares {declared.n_lines:,} edges; {found:,} lines hold them"
-            )
+            self.info.notes.append(f"the header declares {declared.n_lines:,} edges; {found:,} lines hold them")
             return
         raise InputError(
             f"{self._file.path} declares {declared.n_lines} edges but has {found} lines: it is truncated, or not in "

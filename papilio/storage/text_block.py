@@ -385,9 +385,7 @@ class LineParser:
                     counts.header += 1
                     continue
                 row = self._edge(fields)
-                parsed.is_unsure |= bool(self._names) and (
-                    row[0] == self._names[0] or row[1] == self._names[1]
-                )
+                parsed.is_unsure |= bool(self._names) and (row[0] == self._names[0] or row[1] == self._names[1])
             except _LeftOut as reason:
                 setattr(counts, reason.kind, getattr(counts, reason.kind) + 1)
                 if reason.kind == "missing":
@@ -457,11 +455,7 @@ class LineParser:
         kind, shown = self._layout.time, text.decode(errors="replace")
         if kind == "text":
             return decoded(text, "the time is not UTF-8")
-        if (
-            kind == "integer"
-            and re.fullmatch(ANY_DIGITS.encode(), text)
-            and (number := _int64(text)) is not None
-        ):
+        if kind == "integer" and re.fullmatch(ANY_DIGITS.encode(), text) and (number := _int64(text)) is not None:
             return number
         if kind == "number" and time_type(text) != "text" and math.isfinite(float(text)):
             return float(text)

@@ -154,9 +154,7 @@ def read_table(head: Head, chosen: FormatName, options: ReadOptions) -> TextLayo
             return _grid(head, before, replace(seen, rows=seen.rows[:1]), plan, options)
         layout = replace(layout, plan=plan, notes=layout.notes + plan.notes)
         if plan.ends is not None:
-            options = replace(
-                options, columns=replace(options.columns, u=plan.ends[0] + 1, v=plan.ends[1] + 1)
-            )
+            options = replace(options, columns=replace(options.columns, u=plan.ends[0] + 1, v=plan.ends[1] + 1))
     try:
         layout = with_columns(head.name, layout, first, options)
     except InputError as error:
@@ -184,25 +182,15 @@ def _evident(head: Head, layout: TextLayout, rows: list[list[bytes]]) -> list[li
     if len(sizes) == 3 and held.is_edge:
         fits = False
     elif len(sizes) == 2 and held.is_edge:
-        fits = (
-            sizes[1] == len(rest) and bool(ids) and min(ids) >= 0 and sizes[0] >= max(ids) + (min(ids) == 0)
-        )
+        fits = sizes[1] == len(rest) and bool(ids) and min(ids) >= 0 and sizes[0] >= max(ids) + (min(ids) == 0)
     if fits or not head.complete:
         return rest
     return [fields_of(layout, held.text), *rest]
 
 
-def _refuse_numbers_as_names(
-    head: Head, layout: TextLayout, seen: Evidence, plan: Plan, options: ReadOptions
-) -> None:
+def _refuse_numbers_as_names(head: Head, layout: TextLayout, seen: Evidence, plan: Plan, options: ReadOptions) -> None:
     """Raise InputError if the first row of a matrix without names may be names that are numbers, such as years."""
-    if (
-        layout.names
-        or options.header is not None
-        or plan.key is None
-        or not plan.values
-        or len(seen.rows) < 2
-    ):
+    if layout.names or options.header is not None or plan.key is None or not plan.values or len(seen.rows) < 2:
         return
     if len(seen.rows[0]) != seen.width:
         return
@@ -257,9 +245,7 @@ def _grid(head: Head, layout: TextLayout, seen: Evidence, plan: Plan, options: R
     start = 0 if plan.key is None else plan.key + 1 + plan.skipped
 
     def is_text(fields: Iterable[bytes]) -> bool:
-        return not all(
-            is_integer(part) and not has_leading_zero(part) for part in fields if cell_of(part) is not None
-        )
+        return not all(is_integer(part) and not has_leading_zero(part) for part in fields if cell_of(part) is not None)
 
     if plan.key is not None and is_text(row[plan.key] for row in rows if len(row) > plan.key):
         labels[0] = "text"
@@ -273,9 +259,7 @@ def _grid(head: Head, layout: TextLayout, seen: Evidence, plan: Plan, options: R
     elif is_text(part for row in rows for part in row[start:] if part):
         labels[1] = "text"
     if plan.layout == "adjacency":
-        kind: LabelType = (
-            "text" if "text" in (labels[1], labels[0] if not plan.values else "integer") else "integer"
-        )
+        kind: LabelType = "text" if "text" in (labels[1], labels[0] if not plan.values else "integer") else "integer"
         labels = [kind, kind]
     if not options.bipartite and plan.layout != "adjacency":
         raise InputError(
@@ -356,9 +340,7 @@ def _skip_header(
         if not has_names and layout.format in ("csv", "tsv"):
             guessed = has_names = _is_apart(line, [fields_of(layout, other) for other in data[1:]])
     if has_names and not numbers and like is not None and not like.names:
-        raise InputError(
-            f"{head.name} has a line of names, but the first file has none; convert them one by one"
-        )
+        raise InputError(f"{head.name} has a line of names, but the first file has none; convert them one by one")
     if not has_names:
         names = _named_by_comment(head, layout, first)
         if names:
@@ -373,15 +355,11 @@ def _skip_header(
         raise InputError(f"{head.name} has names ({shown}) and no line of data")
     after = replace(after, comments=layout.comments)
     if numbers:
-        return replace(
-            after, notes=(*after.notes, f"line {layout.skip_lines + 1} is a header: {shown}")
-        ), second
+        return replace(after, notes=(*after.notes, f"line {layout.skip_lines + 1} is a header: {shown}")), second
     if len(line) == len(second):
         names = tuple(part.decode(errors="replace") for part in line)
         notes = (
-            (f"{HEADER_NOTE}line {layout.skip_lines + 1} ({shown}); --no-header if it is an edge",)
-            if guessed
-            else ()
+            (f"{HEADER_NOTE}line {layout.skip_lines + 1} ({shown}); --no-header if it is an edge",) if guessed else ()
         )
         return replace(after, names=names, guessed=guessed, notes=(*after.notes, *notes)), second
     if not (isinstance(options.columns.u, int) and isinstance(options.columns.v, int)):
@@ -514,14 +492,10 @@ def _notes(layout: TextLayout, rows: list[list[bytes]], options: ReadOptions) ->
     unsure = options.header is None and options.like is None
     if unsure and not layout.names and layout.held is None and "text" in layout.labels:
         fields = rows[0]
-        again = len(fields) > max(ends) and any(
-            row[at : at + 1] == [fields[at]] for row in rows[1:] for at in ends
-        )
+        again = len(fields) > max(ends) and any(row[at : at + 1] == [fields[at]] for row in rows[1:] for at in ends)
         if not again:
             shown = b" ".join(fields).decode(errors="replace")[:80]
-            notes.append(
-                f"line {layout.skip_lines + 1} read as an edge: {shown}; use --header if it contains names"
-            )
+            notes.append(f"line {layout.skip_lines + 1} read as an edge: {shown}; use --header if it contains names")
     asked = options.columns
     counted = [row[0] for row in rows]
     bare = (asked.u, asked.v, layout.names) == (None, None, ()) and layout.n_columns > 2
@@ -720,9 +694,7 @@ def _sizes(head: Head, options: ReadOptions) -> TextLayout:
 def _movielens(head: Head, options: ReadOptions) -> TextLayout:
     data = head.data_lines(())
     mark = b"::" if data and b"::" in data[0][1] else b"\t"
-    return _complete(
-        head, *first_data(head, TextLayout("movielens", mark, columns=replace(USUAL, time=3))), options
-    )
+    return _complete(head, *first_data(head, TextLayout("movielens", mark, columns=replace(USUAL, time=3))), options)
 
 
 def _matrix_market(head: Head, options: ReadOptions) -> TextLayout:
@@ -738,13 +710,9 @@ def _matrix_market(head: Head, options: ReadOptions) -> TextLayout:
     if values not in columns:
         raise InputError(f"{head.name}, line 1: unknown field {values!r}; known: {', '.join(columns)}")
     if symmetry == "skew-symmetric" and options.sign is not None and options.sign.threshold is not None:
-        raise InputError(
-            f"{head.name} is skew-symmetric: signs follow from values above 0, not from a threshold"
-        )
+        raise InputError(f"{head.name} is skew-symmetric: signs follow from values above 0, not from a threshold")
     if options.labels == "text":
-        raise InputError(
-            f"{head.name} is a matrix, whose labels are row and column numbers: leave out labels text"
-        )
+        raise InputError(f"{head.name} is a matrix, whose labels are row and column numbers: leave out labels text")
     data = head.data_lines((b"%",))
     header = data[0][1].split() if data else []
     if len(header) != 3 or not all(map(bytes.isdigit, header)):

@@ -44,9 +44,7 @@ class Vertices:
         place = {node: at for at, node in enumerate(nodes)}
         names = list(graph.edges(keys=True) if graph.is_multigraph() else graph.edges())
         ends = [(place[edge[0]], place[edge[1]]) for edge in names]
-        vertices, edges = (
-            [data for *_, data in each] for each in (graph.nodes(data=True), graph.edges(data=True))
-        )
+        vertices, edges = ([data for *_, data in each] for each in (graph.nodes(data=True), graph.edges(data=True)))
         return cls(nodes, ends, _by_name(vertices), names, _by_name(edges), graph.is_directed())
 
     @classmethod
@@ -62,9 +60,7 @@ class Vertices:
     def of_graph_tool(cls, graph: Any) -> Self:
         """Return the vertices and edges of a graph-tool graph or view, with its internal property maps."""
         maps = [dict(each.items()) for each in (graph.vertex_properties, graph.edge_properties)]
-        rows = [
-            [int(row[0]), *row[1:]] for row in graph.iter_vertices([*maps[0].values(), graph.vertex_index])
-        ]
+        rows = [[int(row[0]), *row[1:]] for row in graph.iter_vertices([*maps[0].values(), graph.vertex_index])]
         place = {row[0]: at for at, row in enumerate(rows)}
         attributes = {name: [row[1 + at] for row in rows] for at, name in enumerate(maps[0])}
         names = attributes.pop("name", None) or [row[0] for row in rows]
@@ -96,18 +92,14 @@ def from_vertices(
     _require_distinct(names)
     at = find_missing(label_array(names))
     if at is not None:
-        raise GraphError(
-            f"vertex {at} has the name {names[at]!r}, a missing value; name the vertex or remove it"
-        )
+        raise GraphError(f"vertex {at} has the name {names[at]!r}, a missing value; name the vertex or remove it")
     ends = np.array(edges, dtype=np.int64).reshape(-1, 2)
     pairs = vertices.edge_names or [(names[a], names[b]) for a, b in edges]
     signs = None if sign is None else read_signs(_edge_values(vertices, sign, pairs), positive_from)
     origin = NetworkEdges(names=pairs)
     if kind == "unipartite":
         if u is not None:
-            raise InputError(
-                "u names the nodes of layer U, but a unipartite graph has no layers; leave it out"
-            )
+            raise InputError("u names the nodes of layer U, but a unipartite graph has no layers; leave it out")
         result = assemble(kind, ends[:, 0], ends[:, 1], signs, len(names), len(names))
         defining = defining_attribute(ends, vertices.attributes)
         said = "" if defining is None else f"the attribute {defining} of its vertices defines two layers"

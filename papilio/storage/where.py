@@ -58,9 +58,7 @@ class Condition:
                 return None
             numbers = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
             return np.asarray(_COMPARE[self.sign](numbers, self.value) & ~np.isnan(numbers))
-        return self._mask_of_words(
-            pa.array([None if each is None else str(each) for each in column.to_pylist()])
-        )
+        return self._mask_of_words(pa.array([None if each is None else str(each) for each in column.to_pylist()]))
 
     def _mask_of_words(self, words: pa.Array) -> NDArray[np.bool_] | None:
         encoded = words.dictionary_encode(null_encoding="encode")

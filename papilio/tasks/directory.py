@@ -86,9 +86,7 @@ class JobDirectory:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.root = local_path(path)
         file, again = str(self.root / "job.json"), "choose another job directory, and count again"
-        self.described = require_format(
-            self._read("job.json", read_json), file, FORMAT, FORMAT_VERSION, "a job", again
-        )
+        self.described = require_format(self._read("job.json", read_json), file, FORMAT, FORMAT_VERSION, "a job", again)
         self._description = read_record(_Description, self.described, file, ADVICE)
         self.ledger_path, self.control = self.root / "ledger.jsonl", JobControl(self.root)
         # The question, on its original store, and the path of that store; None for a graph in memory.
@@ -160,9 +158,7 @@ class JobDirectory:
         """Return the plan of the first session."""
         plan = CountPlan.from_dict(self._read("plan.json"), str(self.root / "plan.json"))
         if plan.key != self.plan_key:
-            raise TilingError(
-                f"{self.root}: job.json names the plan {self.plan_key}; plan.json has {plan.key}"
-            )
+            raise TilingError(f"{self.root}: job.json names the plan {self.plan_key}; plan.json has {plan.key}")
         if plan.job.identity != self.job.identity:
             raise TilingError(
                 f"{self.root}: job.json is for {_name(self.job)}, plan.json for {_name(plan.job)}: {ADVICE}"
@@ -175,9 +171,7 @@ class JobDirectory:
         history = read_history(self.ledger_path, content.records, content.tip)
         other = next((key for key in history.plan_keys if key != self.plan_key), None)
         if other is not None and self.plan_key is not None:
-            raise TilingError(
-                f"{self.ledger_path} belongs to plan {other}, but the job to {self.plan_key}: {ADVICE}"
-            )
+            raise TilingError(f"{self.ledger_path} belongs to plan {other}, but the job to {self.plan_key}: {ADVICE}")
         return history
 
     def book(self, plan: CountPlan, history: JobHistory) -> FinishedIntervals:
@@ -255,9 +249,7 @@ class JobDirectory:
             )
         vectors, file = {}, self.root / "result.json"
         if (answer.vectors_digest is None) != (self.job.per == "total"):
-            raise StoreError(
-                f"{file}: vectors_digest is {answer.vectors_digest!r} per {self.job.per}; {ADVICE}"
-            )
+            raise StoreError(f"{file}: vectors_digest is {answer.vectors_digest!r} per {self.job.per}; {ADVICE}")
         if with_vectors and answer.vectors_digest is not None:
             vectors = read_partial_shard(self.root / "vectors.parquet", answer.vectors_digest)
         result = answer.rebuild(vectors, str(file))

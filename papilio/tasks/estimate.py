@@ -391,7 +391,5 @@ def walk_slice(
     order = np.argsort(np.arange(drawn.items.size) % groups, kind="stable")
     weights, strata = drawn.weights[order], drawn.strata[order]
     ends = np.arange(groups + 1) * (order.size // groups)
-    by_vertex = engine.probe_vertices(
-        prepared, drawn.items[order], drawn.seeds[order], weights * groups, ends
-    )
+    by_vertex = engine.probe_vertices(prepared, drawn.items[order], drawn.seeds[order], weights * groups, ends)
     return Moments.of(by_vertex.counts * weights * n[strata], strata, n), VertexMoments.of(by_vertex)

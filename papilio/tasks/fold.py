@@ -34,9 +34,7 @@ class Fold:
     are removed once added unless ``keep_shards``; the files of a listing stay.
     """
 
-    def __init__(
-        self, plan: CountPlan, *, keep_shards: bool = False, directory: str | Path | None = None
-    ) -> None:
+    def __init__(self, plan: CountPlan, *, keep_shards: bool = False, directory: str | Path | None = None) -> None:
         self._keep_shards = keep_shards
         self._job = plan.job
         self._limit = None if plan.job.listing is None else plan.job.listing.limit
@@ -103,9 +101,7 @@ class Fold:
     def _require_rows(self, result: LeaseResult) -> None:
         rows = sum(shard.rows for shard in result.listed)
         if rows != result.total:
-            raise ExecutionError(
-                f"worker {result.worker} listed {result.total} motifs, but its files have {rows} rows"
-            )
+            raise ExecutionError(f"worker {result.worker} listed {result.total} motifs, but its files have {rows} rows")
         if result.capped and result.total != self._limit:
             raise ExecutionError(
                 f"worker {result.worker} ended a lease at {result.total} motifs; the limit is {self._limit}"

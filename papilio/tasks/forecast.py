@@ -237,9 +237,7 @@ def predict(
     if timed_s is not None:
         seconds, total = max(timed_s / threads, 1e-9), float(even.work[-1])
         spread = Range(seconds, seconds / TIMED_FACTOR, seconds * TIMED_FACTOR)
-        return Forecast(0, "one random graph was drawn and counted", spread), Pace.even(
-            total, total / seconds
-        )
+        return Forecast(0, "one random graph was drawn and counted", spread), Pace.even(total, total / seconds)
     if same_work:
         seconds = float(even.ns[-1]) / NS
         spread = Range(seconds, seconds / UNPROBED_FACTOR, seconds * UNPROBED_FACTOR)
@@ -331,8 +329,7 @@ def _probe(
             for each in (rates.seconds_of(costs[draws.items], found), found.motifs, found.members)
         )
         took, rows, members = (
-            _Sums.of(each * draws.weights, draws.strata, n)
-            for each in (seconds + member_s * listed, motifs, listed)
+            _Sums.of(each * draws.weights, draws.strata, n) for each in (seconds + member_s * listed, motifs, listed)
         )
         return _Found(took, rows, members, draws.items.size, round_s)
 
@@ -374,9 +371,7 @@ def _find_pace(
     1961).
     """
     knots = np.union1d(bounds, cut_strata(lots, KNOTS))
-    ends, work = (
-        np.concatenate(([0.0], np.cumsum(each, dtype=np.float64)[knots[1:] - 1])) for each in (lots, costs)
-    )
+    ends, work = (np.concatenate(([0.0], np.cumsum(each, dtype=np.float64)[knots[1:] - 1])) for each in (lots, costs))
     at = np.searchsorted(knots, bounds)
     expected = np.diff(ends[at]) * took.total / ends[-1]
     found = (took.sums > 0) & (expected > 0)

@@ -305,9 +305,7 @@ class LeaseResult:
         seconds = self.seconds
         if "load" not in seconds:
             return Movement()
-        return Movement(
-            self.read_bytes, self.staged_bytes, seconds["load"], seconds["stage"], seconds["read"]
-        )
+        return Movement(self.read_bytes, self.staged_bytes, seconds["load"], seconds["stage"], seconds["read"])
 
     def move_files(self, move: Callable[[str], str]) -> Self:
         """Return the result with the paths of its files replaced."""

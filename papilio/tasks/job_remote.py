@@ -96,9 +96,7 @@ def cancel_job(path: str | os.PathLike[str]) -> Literal["requested", "already re
         raise InputError(
             f"the job of {directory.root} is {status.state} and no process is running it: nothing to cancel"
         )
-    asked = CancelRequest.now(
-        None if submission is None else submission.id, None if holder is None else holder.token
-    )
+    asked = CancelRequest.now(None if submission is None else submission.id, None if holder is None else holder.token)
     before = control.request
     if before is not None and (before.submission, before.holder) == (asked.submission, asked.holder):
         return "already requested"
@@ -217,14 +215,10 @@ def check_job(directory: JobDirectory) -> JobCheck:
     if directory.source is not None:
         store = open_store(directory.source)
         if store.hash != plan.job.graph_hash:
-            raise StoreError(
-                f"{directory.source} is the graph {store.hash}, but the job counted {plan.job.graph_hash}"
-            )
+            raise StoreError(f"{directory.source} is the graph {store.hash}, but the job counted {plan.job.graph_hash}")
         store.verify()
         graph = store.hash
-    return JobCheck(
-        result.count, history.n_records, len(history.leases), plan.n_items, n_shards, graph, limit_reached
-    )
+    return JobCheck(result.count, history.n_records, len(history.leases), plan.n_items, n_shards, graph, limit_reached)
 
 
 def _check_shards(directory: JobDirectory, plan: CountPlan, history: JobHistory, result: CountResult) -> int:
@@ -240,7 +234,5 @@ def _check_shards(directory: JobDirectory, plan: CountPlan, history: JobHistory,
     partial = fold.finish()
     for name, vector in partial.vectors.items():
         if not np.array_equal(vector, result.vectors.get(name, np.empty(0))):
-            raise ExecutionError(
-                f"{directory.root}: the shards do not sum to the vector {name!r} of the answer"
-            )
+            raise ExecutionError(f"{directory.root}: the shards do not sum to the vector {name!r} of the answer")
     return sum((lease.shard is not None) + len(lease.listed) for lease in history.leases)

@@ -151,9 +151,7 @@ class LeaseScheduler:
             for partition in plan.partitions
             for start, stop in done.missing(partition.index)
         ]
-        self._pending = PendingWork(
-            [partition.table for partition in plan.partitions], missing, plan.job.hands
-        )
+        self._pending = PendingWork([partition.table for partition in plan.partitions], missing, plan.job.hands)
         self._affinity = PartAffinity([partition.blocks for partition in plan.partitions])
         self._handed_out: dict[str, LeaseTask] = {}  # without the items that their workers gave up
         self._holders: dict[str, str] = {}
@@ -266,9 +264,7 @@ class LeaseScheduler:
         task = self._forget(task)
         self._affinity.forget(worker)
         if was_running:
-            self._retry(
-                task, f"its workers ended, the last one {worker}: see that worker's log (out of memory?)"
-            )
+            self._retry(task, f"its workers ended, the last one {worker}: see that worker's log (out of memory?)")
         else:
             self._pending.put_back(ItemRange(task.partition, task.start, task.stop, task.attempt))
 
@@ -326,9 +322,7 @@ class LeaseScheduler:
         """Take a lease back, and return the items that its worker still holds."""
         held = self._handed_out.pop(task.key, None)
         if held is None:
-            raise TilingError(
-                f"{task} was returned, but it is not a task in progress; the count would be wrong"
-            )
+            raise TilingError(f"{task} was returned, but it is not a task in progress; the count would be wrong")
         worker = self._holders.pop(task.key)
         self._n_held[worker] -= 1
         if not self._n_held[worker]:

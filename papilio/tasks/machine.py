@@ -101,9 +101,7 @@ def find_filesystem(path: Path, mounts: Iterable[tuple[str, str]] | None = None)
         mounts = ((each.mountpoint, each.fstype) for each in psutil.disk_partitions(all=True))
     # If several file systems are mounted at one place, the last covers the others.
     found = [
-        (len(point), number, kind)
-        for number, (point, kind) in enumerate(mounts)
-        if resolved.is_relative_to(point)
+        (len(point), number, kind) for number, (point, kind) in enumerate(mounts) if resolved.is_relative_to(point)
     ]
     return max(found)[2] if found else None
 

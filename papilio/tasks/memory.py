@@ -64,9 +64,7 @@ def predict_memory(job: JobSpec, engine: EngineName, threads: int = 1) -> Memory
     if null == "expected-degrees":
         host += solver_bytes(job)
     client = PROCESS_BYTES["cpu"] + 3 * job.vector_entries * COUNT
-    return MemoryForecast(
-        PROCESS_BYTES[engine] + host, CONTEXT_BYTES + device if engine == "gpu" else 0, client
-    )
+    return MemoryForecast(PROCESS_BYTES[engine] + host, CONTEXT_BYTES + device if engine == "gpu" else 0, client)
 
 
 @dataclass(frozen=True)
@@ -182,9 +180,7 @@ def require_memory(
 
 def unlimit(workers: Sequence[WorkerInfo]) -> tuple[WorkerInfo, ...]:
     """Return the workers with more memory than any job needs, so that budgets alone limit a job."""
-    return tuple(
-        replace(each, memory_bytes=_UNLIMITED_BYTES, gpu_memory_bytes=_UNLIMITED_BYTES) for each in workers
-    )
+    return tuple(replace(each, memory_bytes=_UNLIMITED_BYTES, gpu_memory_bytes=_UNLIMITED_BYTES) for each in workers)
 
 
 def with_least_budget(
@@ -223,9 +219,7 @@ def with_least_budget(
     return CapacityError(f"{error}; {', or '.join(remedies) or 'no budget up to the free memory works'}")
 
 
-def _find_least_budget(
-    require: Callable[[Budget], object], given: Budget, most: Budget
-) -> tuple[Budget, bool] | None:
+def _find_least_budget(require: Callable[[Budget], object], given: Budget, most: Budget) -> tuple[Budget, bool] | None:
     """Return the least budget that ``require`` accepts, where ``given`` is too small, and whether it is exact.
 
     The budget is in whole MiB, and not exact if the search ended early. One kind of memory is raised if that is enough,
@@ -240,9 +234,7 @@ def _find_least_budget(
     elif device is not None:
         if least := search.least(lambda each: Budget(each, host), device, most_device):
             found = Budget(least, host)
-        elif host is not None and (
-            both := search.least(lambda each: Budget(each, most_host), device, most_device)
-        ):
+        elif host is not None and (both := search.least(lambda each: Budget(each, most_host), device, most_device)):
             least = search.least(lambda each: Budget(both, each), host, most_host)
             found = None if least is None else Budget(both, least)
     return None if found is None else (found, search.is_exact)

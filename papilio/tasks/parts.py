@@ -106,9 +106,7 @@ class PartLoader:
         self._host.make_room(self._memory.host.of(info.sizes), names)
         if self._device is not None:
             self._device.make_room(self._memory.device.of(info.sizes), names)
-        blocks: list[Any] = [
-            self._fetch(info, place, info, names, must=True) for place in range(len(info.blocks))
-        ]
+        blocks: list[Any] = [self._fetch(info, place, info, names, must=True) for place in range(len(info.blocks))]
         self._note(waited_s=perf_counter() - started)
         return join_blocks(blocks)
 
@@ -169,9 +167,7 @@ class PartLoader:
                     return
                 self._fetch(parts[index], place, parts[running], keep, must=False)
 
-    def _fetch(
-        self, info: PartInfo, place: int, running: PartInfo, keep: Collection[str], *, must: bool
-    ) -> Any | None:
+    def _fetch(self, info: PartInfo, place: int, running: PartInfo, keep: Collection[str], *, must: bool) -> Any | None:
         """Return a block where the engine runs, or None when there is no room and it is not required."""
         name, memory = info.blocks[place], self._memory
         if self._device is None:
@@ -191,9 +187,7 @@ class PartLoader:
         self._device.put(name, staged, needed)
         return staged
 
-    def _read(
-        self, info: PartInfo, place: int, running: PartInfo, keep: Collection[str], *, must: bool
-    ) -> Any | None:
+    def _read(self, info: PartInfo, place: int, running: PartInfo, keep: Collection[str], *, must: bool) -> Any | None:
         """Return a block on the host, or None when there is no room and it is not required."""
         name = info.blocks[place]
         block = self._host.get(name)

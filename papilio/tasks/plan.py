@@ -73,9 +73,7 @@ def explain_parts(
     )
     if parts:
         needs = part_memory(job, engine, threads, manifest.layer)
-        worst = max(
-            parts, key=lambda part: (needs.device_bytes if engine == "gpu" else needs.host_bytes)(part.sizes)
-        )
+        worst = max(parts, key=lambda part: (needs.device_bytes if engine == "gpu" else needs.host_bytes)(part.sizes))
         sizes = worst.sizes
         device = f"{show_bytes(needs.device_bytes(sizes))} of device and " if engine == "gpu" else ""
         yield (
@@ -214,9 +212,7 @@ class CountPlan(Described):
             return None
         seconds, rows, listing = self.forecast.seconds, self.forecast.rows, self.job.listing
         if rows is not None and listing is not None and listing.limit is not None:
-            most, value, least = (
-                min(1.0, listing.limit / max(n, 1.0)) for n in (rows.low, rows.value, rows.high)
-            )
+            most, value, least = (min(1.0, listing.limit / max(n, 1.0)) for n in (rows.low, rows.value, rows.high))
             seconds = Range(seconds.value * value, seconds.low * least, seconds.high * most)
         share = 1 - self.work_finished / max(self.predicted_ns, 1)
         return seconds.scaled(share / self.n_workers)
@@ -249,8 +245,7 @@ class CountPlan(Described):
     def work_finished(self) -> int:
         """Predicted nanoseconds of the work that earlier sessions finished."""
         return sum(
-            self.partitions[partition].table.work_between(start, stop)
-            for partition, start, stop in self.finished
+            self.partitions[partition].table.work_between(start, stop) for partition, start, stop in self.finished
         )
 
     def book(self) -> FinishedIntervals:
@@ -280,10 +275,7 @@ class CountPlan(Described):
             "key": self.key,
             "n_items": self.n_items,
             "predicted_ns": self.predicted_ns,
-            **{
-                name: None if found is None else write_record(found)
-                for name, found in self._predicted.items()
-            },
+            **{name: None if found is None else write_record(found) for name, found in self._predicted.items()},
         }
 
     @classmethod
@@ -403,14 +395,10 @@ def _forecast_leases(
     tables = [partition.table for partition in partitions]
     pieces = [ItemRange(p.index, *gap) for p in partitions for gap in done.missing(p.index)]
     leases = split_shares(tables, pieces, n_workers, int(lengths.min_s * NS), int(lengths.max_s * NS), hands)
-    return tuple(
-        Lease(p.partition, p.start, p.stop, tables[p.partition].work_between(p.start, p.stop)) for p in leases
-    )
+    return tuple(Lease(p.partition, p.start, p.stop, tables[p.partition].work_between(p.start, p.stop)) for p in leases)
 
 
-def _explain_leases(
-    n_leases: int, n_workers: int, lengths: LeaseLengths, n_finished: int
-) -> Iterator[tuple[str, str]]:
+def _explain_leases(n_leases: int, n_workers: int, lengths: LeaseLengths, n_finished: int) -> Iterator[tuple[str, str]]:
     """Yield the decisions about the leases; earlier sessions of the job finished ``n_finished``."""
     yield f"about {plural(n_leases, 'lease')} of at least {lengths.min_s:.3g} s", lengths.reason
     if 0 < n_leases < n_workers:

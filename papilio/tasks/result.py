@@ -166,9 +166,7 @@ class CountResult(answers.Answer):
             return find_top({name: self.vectors.by_id(name) for name in self.vectors}, self.held, n)
         kept = max(Counter(entry.place for entry in self.largest).values(), default=0)
         if n > kept >= TOP_ENTRIES:
-            raise InputError(
-                f"n is {n}, but only the {kept} largest of each layer are kept; count again for more"
-            )
+            raise InputError(f"n is {n}, but only the {kept} largest of each layer are kept; count again for more")
         return _first_of_each(self.largest, n)
 
     @property
@@ -245,8 +243,7 @@ class CountResult(answers.Answer):
             "cluster": self.cluster,
             "workers": len(self.workers),
             "worker_details": [
-                {**asdict(worker), "leases": self.leases_by_worker.get(worker.name, 0)}
-                for worker in self.workers
+                {**asdict(worker), "leases": self.leases_by_worker.get(worker.name, 0)} for worker in self.workers
             ],
             "items": self.items,
             "leases": self.leases,
@@ -395,9 +392,7 @@ def find_items(
     """Yield the ``n`` largest values above 0 of each layer, with the id of the vertex or the position of the edge."""
     for name, counts in vectors.items():
         best = find_largest(counts, n)
-        layers: tuple[Literal["u", "v"], ...] = (
-            ("u", "v") if name == "edge" else ("v" if name == "v" else "u",)
-        )
+        layers: tuple[Literal["u", "v"], ...] = ("u", "v") if name == "edge" else ("v" if name == "v" else "u",)
         ends: Sequence[tuple[int, ...]] = graph.ends(best) if name == "edge" else [(i,) for i in best]
         labels = [graph.labels(layer) if best else None for layer in layers]
         for i, ids in zip(best, ends, strict=True):
@@ -511,14 +506,10 @@ class JobAnswer:
         """Return the result with its vectors; ``name`` is the file. StoreError if a field does not fit."""
         where = f"{name}: result"
         rows = read_record(_Rows, self.result, where, ADVICE)
-        kind = next(
-            (_KINDS[name] for name in _KINDS if name in self.result), "papilio.tasks.result:CountResult"
-        )
+        kind = next((_KINDS[name] for name in _KINDS if name in self.result), "papilio.tasks.result:CountResult")
         found: CountResult = read_record(resolve(kind), self.result, where, ADVICE)
         if not found.seconds.keys() >= _PHASES:
-            raise StoreError(
-                f"{where}: seconds lack {', '.join(sorted(_PHASES - found.seconds.keys()))}; {ADVICE}"
-            )
+            raise StoreError(f"{where}: seconds lack {', '.join(sorted(_PHASES - found.seconds.keys()))}; {ADVICE}")
         largest = tuple(TopEntry(each.place, each.ids, each.labels, each.count) for each in rows.top)
         return replace(found, graph=asdict(rows.graph), vectors=Vectors(vectors), largest=largest)
 
@@ -563,15 +554,9 @@ def check_answer(name: str, result: CountResult, plan: CountPlan, history: JobHi
                 f"{result.table.get(cell, 0)}"
             )
     if result.largest and job.per == "total":
-        raise ExecutionError(
-            f"{name}: the answer has largest counts, but was counted per {job.per}; {ADVICE}"
-        )
+        raise ExecutionError(f"{name}: the answer has largest counts, but was counted per {job.per}; {ADVICE}")
     for place, counts in result.vectors.items():
-        top = [
-            (each.ids if place != "edge" else None, each.count)
-            for each in result.largest
-            if each.place == place
-        ]
+        top = [(each.ids if place != "edge" else None, each.count) for each in result.largest if each.place == place]
         best = find_largest(counts, len(top)) if top else []
         if top != [((i,) if place != "edge" else None, int(counts[i])) for i in best]:
             raise ExecutionError(f"{name}: the largest counts of {place} differ from the answer")

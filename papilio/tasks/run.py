@@ -377,9 +377,7 @@ def _await_turn(key: str) -> bool:
     return True
 
 
-def _run_items(
-    task: LeaseTask, engine: Engine, held: PreparedGraph
-) -> tuple[Partial, tuple[ListingShard, ...]]:
+def _run_items(task: LeaseTask, engine: Engine, held: PreparedGraph) -> tuple[Partial, tuple[ListingShard, ...]]:
     least_work = int(held.work_of_units(engine.slice_work(held.prepared)))
     least_s = engine.least_slice_s
     slice_s = max(least_s, (task.limit_s or MAX_LEASE_S) / SLICES) if least_s else SLICE_S

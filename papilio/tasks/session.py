@@ -113,9 +113,7 @@ class JobSession:
             if fault_of(error) != "worker":
                 raise
             again = "the same count" if self._source is None else resume_command(self.root)
-            raise type(error)(
-                f"{error}; completed work is kept in {self.root}: {again} continues it"
-            ) from error
+            raise type(error)(f"{error}; completed work is kept in {self.root}: {again} continues it") from error
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
         try:
@@ -147,9 +145,7 @@ class JobSession:
         if (self.root / "job.json").exists():
             return
         if self._ledger.n_records:
-            raise StoreError(
-                f"{self.root} has a ledger but no job.json; it was damaged, choose another directory"
-            )
+            raise StoreError(f"{self.root} has a ledger but no job.json; it was damaged, choose another directory")
         described = {
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
@@ -257,9 +253,7 @@ class JobSession:
         synced = result.move_files(self._sync_shard)
         self._ledger.append({"type": "lease", "session": self._number, **synced.to_dict()})
         if JobControl(self.root).is_cancelled(holder=self._ledger.token):
-            raise JobCancelledError(
-                f"the job of {self.root} was cancelled; papilio resume {self.root} continues it"
-            )
+            raise JobCancelledError(f"the job of {self.root} was cancelled; papilio resume {self.root} continues it")
 
     def _sync_shard(self, name: str) -> str:
         """Sync a shard to disk, and return its path below the root."""
@@ -295,14 +289,10 @@ class JobSession:
     @_explained
     def _end(self, outcome: str) -> None:
         self._open = False
-        self._ledger.append(
-            {"type": "end", "session": self._number, "ended_at": time.time(), "outcome": outcome}
-        )
+        self._ledger.append({"type": "end", "session": self._number, "ended_at": time.time(), "outcome": outcome})
 
 
-def settings_of(
-    cluster: Any, engine: EngineChoice, workers: int | None, target: Path | None
-) -> dict[str, Any]:
+def settings_of(cluster: Any, engine: EngineChoice, workers: int | None, target: Path | None) -> dict[str, Any]:
     """Return the settings for ``job.json`` that a resume uses; a cluster other than a name or address is not kept.
 
     ``target`` is the file for the counts per vertex or edge; the others are as for :func:`papilio.count`.

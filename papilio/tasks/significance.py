@@ -270,9 +270,7 @@ class SignificanceResult(CountResult):
         if not self.ensemble.chains or not 0 < self.std < inf:
             return None
         n, total = len(self.samples), sum(self.samples)
-        off = [
-            [_divide(n * count - total, n) / self.std for count in self._of_chains(stop)] for stop in later
-        ]
+        off = [[_divide(n * count - total, n) / self.std for count in self._of_chains(stop)] for stop in later]
         products = [a * b for one, other in pairwise(off) for a, b in zip(one, other, strict=True)]
         correlation = min(max(sum(products) / len(products), 0.0), 1.0)
         return (len(later) - 1) * (1 - correlation) / (1 + correlation)
@@ -327,20 +325,14 @@ class SignificanceResult(CountResult):
                 {"class": each.name, "group": each.group, **self.cells.get(each.cell, none).row}
                 for each in family.classes
             ]
-        return [
-            {**dict(zip(family.key, cell, strict=True)), **found.row} for cell, found in self.cells.items()
-        ]
+        return [{**dict(zip(family.key, cell, strict=True)), **found.row} for cell, found in self.cells.items()]
 
     def _preview(self) -> answers.Preview:
         if self.per == "vertex":
             found = [(each.place, ", ".join(map(str, each.labels)), each.value) for each in self.top()]
             return answers.preview(("of", "label", "z"), found)
         rows = self.rows()
-        return (
-            answers.preview(list(rows[0]), [list(row.values()) for row in rows])
-            if rows
-            else answers.Preview()
-        )
+        return answers.preview(list(rows[0]), [list(row.values()) for row in rows]) if rows else answers.Preview()
 
     def top(self, n: int = 10) -> tuple[TopValue, ...]:  # type: ignore[override]
         """Return the ``n`` vertices of each layer with the largest z above 0, with their labels.

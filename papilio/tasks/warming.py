@@ -67,8 +67,7 @@ def list_compilations(engines: tuple[EngineName, ...]) -> Iterator[tuple[str, Ca
             pivots = name == "cpu" and ("algorithm", "pivot") in question.options
             for side in (_SIDE, _WIDE) if pivots else (_SIDE,):
                 yield (
-                    f"{question.motif.title} {done}{how} ({name})"
-                    + (", beyond 64 rows" if side == _WIDE else ""),
+                    f"{question.motif.title} {done}{how} ({name})" + (", beyond 64 rows" if side == _WIDE else ""),
                     partial(_ask, question, name, threads, side),
                 )
         for kind, layer in _PEELED:

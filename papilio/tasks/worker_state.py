@@ -219,9 +219,7 @@ worker_state = WorkerState()
 
 
 @lru_cache(maxsize=MAX_ENGINES)
-def _engine_of(
-    question: Question, name: EngineName, threads: int, memory_bytes: int | None, hands: int
-) -> Engine:
+def _engine_of(question: Question, name: EngineName, threads: int, memory_bytes: int | None, hands: int) -> Engine:
     engine = question.load_engine(name, threads, memory_bytes)
     engine.hands = hands
     return engine
@@ -298,9 +296,7 @@ def forget_graphs(graph_hashes: Collection[str] | None = None, *, kept: bool = F
     with state.lock:
         if graph_hashes is None or (state.key is not None and state.key[0] in graph_hashes):
             state.close_parts()
-    chosen = state.forget(
-        lambda key: (graph_hashes is None or key[0] in graph_hashes) and key[0] not in spared
-    )
+    chosen = state.forget(lambda key: (graph_hashes is None or key[0] in graph_hashes) and key[0] not in spared)
     if chosen or not spared:
         release_memory()
 
@@ -335,9 +331,7 @@ def warm_up(job: JobSpec, name: EngineName, threads: int) -> None:
 
 
 @lru_cache(maxsize=MAX_ENGINES)
-def warm_engine(
-    question: Question, name: EngineName, threads: int, memory_bytes: int | None, side: int = 4
-) -> None:
+def warm_engine(question: Question, name: EngineName, threads: int, memory_bytes: int | None, side: int = 4) -> None:
     """Load the kernels of an engine by running it on the complete graph of ``side`` vertices in each layer."""
     engine = _engine_of(question, name, threads, memory_bytes, 1)
     few = complete_graph(question.family.graph_kind, side, signed=question.motif.needs_signs)
@@ -359,9 +353,7 @@ def _cache_key(job: JobSpec, partition: int) -> tuple[Any, ...]:
     return (job.graph_hash, job.question, job.hands, parts)
 
 
-def make_prepared(
-    job: JobSpec, engine: Engine, prepared: Any, worker: WorkerInfo, **others: Any
-) -> PreparedGraph:
+def make_prepared(job: JobSpec, engine: Engine, prepared: Any, worker: WorkerInfo, **others: Any) -> PreparedGraph:
     """Return a prepared graph or part whose items take the time given by the engine's rate."""
     items, costs = find_breakpoints(engine.work(prepared), MAX_STEPS)
     pace = Pace.even(float(costs[-1]), job.rate(engine.name).speed(engine.name, job.per, worker.threads))
@@ -384,9 +376,7 @@ def foresee_run(
         seconds["prepare"] += perf_counter() - started
 
 
-def prepare_graph(
-    job: JobSpec, engine: Engine, worker: WorkerInfo, seconds: dict[str, float]
-) -> PreparedGraph:
+def prepare_graph(job: JobSpec, engine: Engine, worker: WorkerInfo, seconds: dict[str, float]) -> PreparedGraph:
     """Return the prepared graph of a job from the cache, or read and prepare it, adding the seconds of each.
 
     Raises CapacityError if it does not fit in memory with nothing else kept.
@@ -458,9 +448,7 @@ def part_loader(job: JobSpec, engine: Engine, worker: WorkerInfo) -> PartLoader:
         return worker_state.loader
 
 
-def prepare_part(
-    task: LeaseTask, engine: Engine, worker: WorkerInfo, seconds: dict[str, float]
-) -> PreparedGraph:
+def prepare_part(task: LeaseTask, engine: Engine, worker: WorkerInfo, seconds: dict[str, float]) -> PreparedGraph:
     """Return the prepared part of a lease, and start reading the next part of this worker.
 
     One prepared part is kept at a time. Adds the seconds of waiting and preparing to ``seconds``. Raises CapacityError

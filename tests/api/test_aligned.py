@@ -70,9 +70,7 @@ def expected(rows: list[Row]) -> tuple[list[int], Counter[Any], Counter[Any]]:
 
 
 def ids(rows: list[Row]) -> tuple[dict[Any, int], dict[Any, int]]:
-    return tuple(
-        {label: i for i, label in enumerate(dict.fromkeys(row[at] for row in rows))} for at in (0, 1)
-    )  # type: ignore[return-value]
+    return tuple({label: i for i, label in enumerate(dict.fromkeys(row[at] for row in rows))} for at in (0, 1))  # type: ignore[return-value]
 
 
 def enumerated(rows: list[Row]) -> list[tuple[int, int]]:
@@ -111,9 +109,7 @@ def test_the_largest_counts_have_the_labels_of_the_caller(rows: list[Row]) -> No
     by_row, of_u, of_v = expected(rows)
     frame = frame_of(rows)
     best = papilio.top_butterflies(frame, per="edge", n=5, engine="cpu").top(5)
-    assert {entry.labels: entry.count for entry in best}.items() <= dict(
-        zip(rows, by_row, strict=True)
-    ).items()
+    assert {entry.labels: entry.count for entry in best}.items() <= dict(zip(rows, by_row, strict=True)).items()
     positive = {row: n for row, n in zip(rows, by_row, strict=True) if n}
     assert [entry.count for entry in best] == sorted(positive.values(), reverse=True)[:5]
     for result in (
@@ -303,9 +299,7 @@ def give(form: str) -> tuple[Any, type]:
     return of_memory[form]
 
 
-@pytest.mark.parametrize(
-    "form", ["pandas", "pyarrow", "pairs", "numpy", "dask", "duckdb", "polars", "lazy polars"]
-)
+@pytest.mark.parametrize("form", ["pandas", "pyarrow", "pairs", "numpy", "dask", "duckdb", "polars", "lazy polars"])
 def test_values_have_the_type_that_was_given_and_loops_have_none(form: str) -> None:
     graph, kind = give(form)
     result = papilio.count(graph, "clique", k=3, per="edge", kind="unipartite", engine="cpu")

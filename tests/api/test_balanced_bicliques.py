@@ -51,9 +51,7 @@ def test_counts_on_the_command_line(votes: Path, run: Run, tmp_path: Path) -> No
     assert (data["motif"], data["parameters"]["max_q"]) == ("balanced-biclique", 4)
     counts = {q: int(count) for p, q, count in data["table"] if q > 1}
     assert counts == ROW
-    stored = dict(
-        zip(*(pq.read_table(table).column(name).to_pylist() for name in ("q", "count")), strict=True)
-    )
+    stored = dict(zip(*(pq.read_table(table).column(name).to_pylist() for name in ("q", "count")), strict=True))
     assert {q: stored[q] for q in ROW} == {q: str(count) for q, count in ROW.items()}
     planned = run("plan", "balanced-biclique", votes, "-p", 3, "-q", 3, "--anchor", "v", *HERE).stdout
     assert "signed double cover searched, half of its roots" in planned
@@ -100,18 +98,14 @@ def test_jobs_are_kept_and_verified(votes: Path, tmp_path: Path) -> None:
         ),
     ],
 )  # fmt: skip
-def test_what_cannot_be_asked_is_said(
-    votes: Path, run: Run, args: tuple[object, ...], code: int, message: str
-) -> None:
+def test_what_cannot_be_asked_is_said(votes: Path, run: Run, args: tuple[object, ...], code: int, message: str) -> None:
     result = run(*(votes if arg == "STORE" else arg for arg in args))
     assert result.exit_code == code
     assert message in " ".join(result.stderr.split())
     assert result.stdout == ""
 
 
-def test_graphs_without_signs_are_refused_with_how_to_convert(
-    run: Run, tmp_path: Path, example_data: Path
-) -> None:
+def test_graphs_without_signs_are_refused_with_how_to_convert(run: Run, tmp_path: Path, example_data: Path) -> None:
     women = tmp_path / "women"
     papilio.convert(example_data / "southern-women.txt.gz", women)
     result = run("count", "balanced-biclique", women, "-p", 3, "-q", 3, *HERE)

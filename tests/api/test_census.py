@@ -84,10 +84,7 @@ def test_cells_that_were_not_asked_for_are_found() -> None:
         assert "the job needs balanced biclique (p, 2)" in str(find_wrong_cell(table, {cell: 1}, 1))
     assert find_wrong_cell(census, {each.cell: 1 for each in CENSUS_CLASSES}, 6) is None
     assert "the job needs census" in str(find_wrong_cell(census, {(2, 1): 1}, 1))
-    assert (
-        find_wrong_cell(Question(BalancedButterfly(), "total"), {(2, 2): 1}, 1)
-        == "1 cells; the job needs none"
-    )
+    assert find_wrong_cell(Question(BalancedButterfly(), "total"), {(2, 2): 1}, 1) == "1 cells; the job needs none"
 
 
 def test_counts_on_the_command_line(votes: Path, run: Run, tmp_path: Path) -> None:
@@ -106,9 +103,7 @@ def test_counts_on_the_command_line(votes: Path, run: Run, tmp_path: Path) -> No
 def test_census_on_the_command_line(votes: Path, run: Run, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="the figure needs matplotlib: install papilio[report]")
     files = {kind: tmp_path / f"census.{kind}" for kind in ("parquet", "svg", "png")}
-    result = run(
-        "census", votes, "--pair-side", "u", *HERE, "--figure", files["svg"], "--output", files["parquet"]
-    )
+    result = run("census", votes, "--pair-side", "u", *HERE, "--figure", files["svg"], "--output", files["parquet"])
     assert result.exit_code == 0
     rows = [line.split() for line in result.stdout.splitlines()]
     assert rows[0] == ["group", "class", "count", "share"]
@@ -121,9 +116,7 @@ def test_census_on_the_command_line(votes: Path, run: Run, tmp_path: Path) -> No
     }
     assert sum(stored.column("share").to_pylist()) == pytest.approx(1.0)
     assert b"<svg" in files["svg"].read_bytes()
-    data = json.loads(
-        run("census", votes, "--pair-side", "u", *HERE, "--json", "--figure", files["png"]).stdout
-    )
+    data = json.loads(run("census", votes, "--pair-side", "u", *HERE, "--json", "--figure", files["png"]).stdout)
     assert {each["class"]: each["count"] for each in data["classes"]} == CLASSES
     assert (data["balanced"], data["count"]) == (BALANCED, 25_666_956)
     assert files["png"].read_bytes().startswith(b"\x89PNG")
@@ -167,18 +160,14 @@ def test_census_in_python_is_resumed_and_verified(votes: Path, tmp_path: Path) -
         ),
     ],
 )  # fmt: skip
-def test_what_cannot_be_asked_is_said(
-    votes: Path, run: Run, args: tuple[object, ...], code: int, message: str
-) -> None:
+def test_what_cannot_be_asked_is_said(votes: Path, run: Run, args: tuple[object, ...], code: int, message: str) -> None:
     result = run(*(votes if arg == "STORE" else arg for arg in args))
     assert result.exit_code == code
     assert message in " ".join(result.stderr.split())
     assert result.stdout == ""
 
 
-def test_unsigned_graphs_are_refused_with_how_to_convert(
-    run: Run, tmp_path: Path, example_data: Path
-) -> None:
+def test_unsigned_graphs_are_refused_with_how_to_convert(run: Run, tmp_path: Path, example_data: Path) -> None:
     women = tmp_path / "women"
     papilio.convert(example_data / "southern-women.txt.gz", women)
     for args in (

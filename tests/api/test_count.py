@@ -173,9 +173,7 @@ def test_empty_and_butterfly_free_graphs() -> None:
             result = papilio.count(graph, papilio.Butterfly(), per=per)
             assert result.count == 0
             assert result.largest == ()
-            assert {name: int(v.sum()) for name, v in result.vectors.items()} == dict.fromkeys(
-                result.vectors, 0
-            )
+            assert {name: int(v.sum()) for name, v in result.vectors.items()} == dict.fromkeys(result.vectors, 0)
     assert papilio.count(empty, papilio.Butterfly()).leases == 0
 
 
@@ -218,9 +216,7 @@ def test_discovery_without_a_driver_or_with_a_failing_one(monkeypatch: pytest.Mo
     discovery.list_gpus.cache_clear()
 
 
-def test_a_job_that_cannot_fit_is_refused_before_it_reads(
-    women: GraphStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_that_cannot_fit_is_refused_before_it_reads(women: GraphStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("papilio.tasks.memory.PROCESS_BYTES", {"cpu": 1 << 60, "gpu": 1 << 60})
     monkeypatch.setattr(GraphStore, "read", None)
     with pytest.raises(CapacityError, match="worker inline"):

@@ -164,9 +164,7 @@ def test_questions_that_make_no_sense(kind: Any, options: dict[str, Any], messag
 
 def test_a_unipartite_graph_is_refused(tmp_path: Path) -> None:
     store = write_store(tmp_path / "one", UnipartiteGraph.from_edges([0, 1], [1, 2]), provenance={})
-    with pytest.raises(
-        UnsupportedError, match=r"wing numbers are defined on bipartite graphs; .*one is unipartite"
-    ):
+    with pytest.raises(UnsupportedError, match=r"wing numbers are defined on bipartite graphs; .*one is unipartite"):
         papilio.decompose(store, "wing")
 
 
@@ -180,9 +178,7 @@ def test_a_store_too_large_for_the_memory_is_refused_before_it_is_read(
         papilio.decompose(GRAPH, "wing", engine="cpu")
 
 
-def test_wings_of_too_many_edges_are_refused_before_they_are_read(
-    women: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wings_of_too_many_edges_are_refused_before_they_are_read(women: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(phases, "MAX_EDGES", open_store(women).n_edges - 1)
     monkeypatch.setattr(GraphStore, "batches", lambda *_: pytest.fail("the store is read"))
     with pytest.raises(CapacityError, match="the graph has 89 edges; the maximum for wing numbers is 88"):
@@ -213,9 +209,7 @@ def test_the_command(women: Path, tmp_path: Path, run: Run) -> None:
         (("wing", "--output", "{women}"), 3, "already exists"),
     ],
 )
-def test_the_command_says_what_is_wrong(
-    args: tuple[str, ...], code: int, message: str, women: Path, run: Run
-) -> None:
+def test_the_command_says_what_is_wrong(args: tuple[str, ...], code: int, message: str, women: Path, run: Run) -> None:
     kind, *rest = args
     found, said, err = run("decompose", kind, women, *(word.format(women=women) for word in rest))
     assert (found, said) == (code, "")

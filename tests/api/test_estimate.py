@@ -57,9 +57,7 @@ def facts_of(estimate: Estimate) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("motif", "error"),
-    all_pairs(
-        [Biclique(3, 3), Biclique(4, 3), Biclique(3, None, max_q=4), Butterfly()], [0.2, 0.02], share=2
-    ),
+    all_pairs([Biclique(3, 3), Biclique(4, 3), Biclique(3, None, max_q=4), Butterfly()], [0.2, 0.02], share=2),
     ids=str,
 )
 def test_estimates_reach_the_error(motif: Motif, error: float) -> None:
@@ -139,9 +137,7 @@ def test_the_seed_decides_estimates_of_vertices(store: Path) -> None:
     for other in others:
         for name in ("estimate", "std_error", "low", "high", "reliable"):
             np.testing.assert_array_equal(flat(one, name), flat(other, name))
-    assert (
-        flat(one, "estimate") != flat(sample(GRAPH, Biclique(3, 3), goal, 8, per="vertex"), "estimate")
-    ).any()
+    assert (flat(one, "estimate") != flat(sample(GRAPH, Biclique(3, 3), goal, 8, per="vertex"), "estimate")).any()
 
 
 def test_vertices_that_no_probe_met_have_no_error() -> None:
@@ -263,9 +259,7 @@ def test_the_command_prints_an_interval(store: Path, run: Run, monkeypatch: pyte
     assert "probes, equivalent to" in err
 
 
-def test_the_command_estimates_vertices(
-    store: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_estimates_vertices(store: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = "estimate", "biclique", store, "-p", 3, "-q", 3, "--per", "vertex", "--error", "90%"
     largest = papilio.count(store, Biclique(3, 3), per="vertex").top(10)
     code, out, err = run(*words)

@@ -135,15 +135,12 @@ def test_files_patterns_and_urls_are_read(name: str, file: Path) -> None:
     assert is_aside == (name in ("pattern", "several", "url")) == (graph.path is None)
     del graph
     gc.collect()
-    assert len([*cache_directory().iterdir()]) == (0 if is_aside else 1), (
-        "what no cache keeps goes with the graph"
-    )
+    assert len([*cache_directory().iterdir()]) == (0 if is_aside else 1), "what no cache keeps goes with the graph"
 
 
 def test_standard_input(file: Path) -> None:
     script = (
-        "import papilio\n"
-        "print(papilio.count(papilio.read('-', u='who', v='what'), 'butterfly', engine='cpu').count)"
+        "import papilio\nprint(papilio.count(papilio.read('-', u='who', v='what'), 'butterfly', engine='cpu').count)"
     )
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", script],
@@ -288,9 +285,7 @@ def test_lazy_sources_of_arrow_are_read_by_column() -> None:
     for source in (dataset.dataset(table), dataset.dataset(table).scanner(), table.to_reader()):
         graph = papilio.read(source, u="who", v="what")
         assert papilio.count(graph, "butterfly", **HERE).count == 2
-        assert len(papilio.count(graph, "butterfly", per="edge", **HERE).vectors.aligned("edge")) == len(
-            EDGES
-        )
+        assert len(papilio.count(graph, "butterfly", per="edge", **HERE).vectors.aligned("edge")) == len(EDGES)
 
 
 def test_options_of_files_do_not_fit_ids(file: Path) -> None:
@@ -361,9 +356,7 @@ def test_what_was_prepared_serves_the_next_question() -> None:
     second = papilio.count(graph, "biclique", p=2, q=2, **HERE)
     assert second.count == first.count == 2
     assert second.seconds["read"] == second.seconds["prepare"] == 0.0 < first.seconds["prepare"]
-    assert papilio.count(EDGES, "biclique", p=2, q=2, **HERE).seconds["prepare"] == 0.0, (
-        "the same graph by its hash"
-    )
+    assert papilio.count(EDGES, "biclique", p=2, q=2, **HERE).seconds["prepare"] == 0.0, "the same graph by its hash"
     assert prepared() == kept
     twin = papilio.read(EDGES)
     papilio.count(twin, "butterfly", **HERE)

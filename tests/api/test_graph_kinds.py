@@ -40,9 +40,7 @@ MEASURES: dict[str, list[Callable[..., Any]]] = {
 
 
 @pytest.fixture(scope="module", params=["bipartite", "unipartite"])
-def given(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[str, str, Any, Path]:
+def given(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str, Any, Path]:
     """The kind of a graph, the other kind, the graph, and a store of it."""
     kind = str(request.param)
     other = "unipartite" if kind == "bipartite" else "bipartite"
@@ -62,11 +60,7 @@ def refused(kind: str, other: str) -> str:
     return (
         f"defined on {other} graphs; .* is {kind}, where these motifs are counted: {there}; else read the input as "
         rf"{other} \(--{other}, in Python kind='{other}'\)"
-    ) + (
-        " if its columns are two sets, or make its double cover or its incidence"
-        if kind == "unipartite"
-        else ""
-    )
+    ) + (" if its columns are two sets, or make its double cover or its incidence" if kind == "unipartite" else "")
 
 
 def test_every_question_has_its_kind(given: tuple[str, str, Any, Path], tmp_path: Path) -> None:

@@ -59,9 +59,7 @@ def test_a_graph_has_the_names_of_its_columns(graph: Any) -> None:
     assert graph.layer_names == {"u": "plant", "v": "insect"}
     assert [graph.layer(word) for word in ("plant", "insect", "u", "v")] == ["u", "v", "u", "v"]
     assert set(graph.labels("insect")) == {"apis", "vespa"}
-    with pytest.raises(
-        InputError, match=r"layer is 'plants'; did you mean 'plant'\?; expected u, v, plant or insect"
-    ):
+    with pytest.raises(InputError, match=r"layer is 'plants'; did you mean 'plant'\?; expected u, v, plant or insect"):
         graph.layer("plants")
 
 
@@ -80,12 +78,8 @@ def test_a_graph_has_the_names_of_its_columns(graph: Any) -> None:
         lambda graph, layer: papilio.census(graph, layer, engine="cpu").classes,
         lambda graph, layer: papilio.census_pairs(graph, layer, by="conflicting", engine="cpu").pairs,
         lambda graph, layer: papilio.census_vertices(graph, layer, engine="cpu").top(3),
-        lambda graph, layer: (
-            papilio.count(graph, "balanced-butterfly", k=3, pair_side=layer, engine="cpu").count
-        ),
-        lambda graph, layer: (
-            papilio.plan(graph, "balanced-butterfly", k=3, pair_side=layer, engine="cpu").n_items
-        ),
+        lambda graph, layer: papilio.count(graph, "balanced-butterfly", k=3, pair_side=layer, engine="cpu").count,
+        lambda graph, layer: papilio.plan(graph, "balanced-butterfly", k=3, pair_side=layer, engine="cpu").n_items,
     ],
 )
 def test_every_verb_takes_the_name_of_a_layer(ask: Any, tmp_path: Path) -> None:

@@ -205,9 +205,7 @@ def test_a_recount_compares_rows(women: Path, tmp_path: Path, monkeypatch: pytes
     papilio.enumerate(women, papilio.Biclique(3, 4), output=tmp_path / "out", limit=None, job=job)
     right = BicliqueLister.run
 
-    def swapped(
-        self: Any, prepared: Any, start: int, stop: int, bounds: Any, cut: Any, sink: Any = None
-    ) -> Any:
+    def swapped(self: Any, prepared: Any, start: int, stop: int, bounds: Any, cut: Any, sink: Any = None) -> Any:
         def wrong(u: Any, v: Any) -> None:
             u = u.copy()
             u[0] = u[-1]
@@ -240,9 +238,7 @@ def test_a_listing_that_is_not_what_is_counted_is_refused(
 
     monkeypatch.setattr(BicliqueCpu, "run", wrong)
     motif = papilio.Biclique(3, 4)
-    with pytest.raises(
-        ExecutionError, match=r"36 of biclique \(3, 4\) were listed .* but 3[78] were counted"
-    ):
+    with pytest.raises(ExecutionError, match=r"36 of biclique \(3, 4\) were listed .* but 3[78] were counted"):
         papilio.enumerate(women, motif, output=tmp_path / "out", limit=None)
     assert list(tmp_path.iterdir()) == []
     assert not papilio.enumerate(women, motif, output=tmp_path / "few", limit=50).checked
@@ -387,9 +383,7 @@ def test_the_fold_refuses_what_does_not_fit(tmp_path: Path) -> None:
 
 def test_more_rows_than_anybody_wants_end_at_the_limit(tmp_path: Path) -> None:
     side = 60
-    graph = papilio.BipartiteGraph.from_edges(
-        np.repeat(np.arange(side), side), np.tile(np.arange(side), side)
-    )
+    graph = papilio.BipartiteGraph.from_edges(np.repeat(np.arange(side), side), np.tile(np.arange(side), side))
     assert comb(side, 20) ** 2 > 2**64
     result = papilio.enumerate(graph, papilio.Biclique(20, 20), output=tmp_path / "out", limit=1000)
     rows = rows_of(result.output)
@@ -400,9 +394,7 @@ def test_more_rows_than_anybody_wants_end_at_the_limit(tmp_path: Path) -> None:
 @pytest.fixture
 def finished(women: Path, tmp_path: Path) -> Path:
     """A finished job whose listing is at ``out`` beside it."""
-    papilio.enumerate(
-        women, papilio.Biclique(3, 4), output=tmp_path / "out", limit=None, job=tmp_path / "job"
-    )
+    papilio.enumerate(women, papilio.Biclique(3, 4), output=tmp_path / "out", limit=None, job=tmp_path / "job")
     return tmp_path / "job"
 
 

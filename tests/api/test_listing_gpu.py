@@ -79,9 +79,7 @@ def test_all_are_listed_counted_and_the_same_as_on_cpus(tmp_path: Path, name: st
     assert len(rows) == len(set(rows)) == result.rows
     assert set(rows) == set(rows_of(wanted.output, motif))
     assert [event.rows for event in known if isinstance(event, RowsKnown)] == [result.rows] * 2
-    few = papilio.enumerate(
-        tmp_path / "graph", motif, output=tmp_path / "few", limit=9, engine="gpu", containing=held
-    )
+    few = papilio.enumerate(tmp_path / "graph", motif, output=tmp_path / "few", limit=9, engine="gpu", containing=held)
     found = rows_of(few.output, motif)
     assert len(set(found)) == few.rows == 9
     assert few.limit_reached

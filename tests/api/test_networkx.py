@@ -26,9 +26,7 @@ def graphs(draw: st.DrawFn) -> nx.Graph[Any]:
     names = [3, "b", (1, 2), 7.5, frozenset({1}), "a"]
     graph: nx.Graph[Any] = nx.Graph()
     graph.add_nodes_from(draw(st.permutations(names)))
-    graph.add_edges_from(
-        draw(st.lists(st.tuples(st.sampled_from(names), st.sampled_from(names)), max_size=18))
-    )
+    graph.add_edges_from(draw(st.lists(st.tuples(st.sampled_from(names), st.sampled_from(names)), max_size=18)))
     return graph
 
 

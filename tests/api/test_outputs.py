@@ -30,9 +30,7 @@ HERE = {"cluster": "inline", "engine": "cpu"}
 Write = Callable[..., Any]
 
 WRITERS: dict[str, Write] = {
-    "count per vertex": lambda graph, **to: papilio.count(
-        graph, papilio.Butterfly(), per="vertex", **HERE, **to
-    ),
+    "count per vertex": lambda graph, **to: papilio.count(graph, papilio.Butterfly(), per="vertex", **HERE, **to),
     "count per edge": lambda graph, **to: papilio.count(graph, papilio.Butterfly(), per="edge", **HERE, **to),
     "table": lambda graph, **to: papilio.count(graph, papilio.Biclique(), **HERE, **to),
     "census": lambda graph, **to: papilio.census(graph, "u", **HERE, **to),
@@ -90,9 +88,7 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
     if path.suffix == ".csv":
         with path.open(encoding="utf-8", newline="") as file:
             return list(csv.DictReader(file))
-    rows = (
-        pq.read_table(path).to_pylist() if path.suffix == ".parquet" else json.loads(path.read_text("utf-8"))
-    )
+    rows = pq.read_table(path).to_pylist() if path.suffix == ".parquet" else json.loads(path.read_text("utf-8"))
     return [{name: "" if value is None else str(value) for name, value in row.items()} for row in rows]
 
 
@@ -230,9 +226,7 @@ def _no_links(self: Path, target: Path) -> None:
     raise PermissionError(1, "no hard links here")
 
 
-def test_a_job_writes_the_file_that_it_was_begun_with_again(
-    store: GraphStore, tmp_path: Path, run: Run
-) -> None:
+def test_a_job_writes_the_file_that_it_was_begun_with_again(store: GraphStore, tmp_path: Path, run: Run) -> None:
     asked = ("count", "butterfly", store.path, "--per", "vertex", "--cluster", "inline", "--engine", "cpu")
     asked += ("--job", str(tmp_path / "job"), "--output", str(tmp_path / "x.csv"))
     assert run(*asked).exit_code == 0
@@ -254,9 +248,7 @@ def test_labels_that_no_file_can_hold_are_refused_before_any_work(
     monkeypatch.setattr(inputs, "make_executor", None)
     frame = pd.DataFrame({"u": [1, "a"], "v": [1, 2]})
     for name in ("count per vertex", "latapy", "local per edge"):
-        with pytest.raises(
-            GraphError, match="labels have dtype object, and a store can only hold integers below"
-        ):
+        with pytest.raises(GraphError, match="labels have dtype object, and a store can only hold integers below"):
             WRITERS[name](frame, output=tmp_path / "x.csv")
     assert list(tmp_path.iterdir()) == []
 

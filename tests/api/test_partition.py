@@ -68,9 +68,7 @@ def two_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: two)
 
 
-def test_command_cuts_and_counts_the_parts(
-    run: Run, graph: Path, whole: Any, budget: int, tmp_path: Path
-) -> None:
+def test_command_cuts_and_counts_the_parts(run: Run, graph: Path, whole: Any, budget: int, tmp_path: Path) -> None:
     parts = tmp_path / "parts"
     cut = run("partition", graph, parts, "--motif", "butterfly", "--host-memory", budget, "--threads", 2)
     assert (cut.exit_code, cut.stdout) == (0, f"{parts}\n")
@@ -86,9 +84,7 @@ def test_command_cuts_and_counts_the_parts(
 def test_parts_of_bicliques_serve_larger_ones(run: Run, tmp_path: Path) -> None:
     graph, parts = tmp_path / "graph", tmp_path / "parts"
     generate(Rmat(11, 11, 12_000), graph, seed=3)
-    cut = run(
-        "partition", graph, parts, "--motif", "biclique", "-p", 3, "-q", 3, "--host-memory", "1GiB", "--json"
-    )
+    cut = run("partition", graph, parts, "--motif", "biclique", "-p", 3, "-q", 3, "--host-memory", "1GiB", "--json")
     data = json.loads(cut.stdout)
     assert (data["path"], data["family"], data["least_p"]) == (str(parts), "roots", 3)
     larger = papilio.count(graph, papilio.Biclique(3, 4), engine="cpu", parts=parts)
@@ -113,9 +109,7 @@ def test_a_graph_without_parts_counts_nothing(tmp_path: Path) -> None:
     path = BipartiteGraph.from_edges([0, 0, 1], [0, 1, 1], 3, 2)
     write_store(tmp_path / "graph", path, provenance={})
     for motif in (papilio.Butterfly(), papilio.Biclique(2, 2)):
-        parts = papilio.partition(
-            tmp_path / "graph", tmp_path / motif.name, motif, per="vertex", host_memory=1 << 30
-        )
+        parts = papilio.partition(tmp_path / "graph", tmp_path / motif.name, motif, per="vertex", host_memory=1 << 30)
         assert parts.manifest.parts == ()
         found = papilio.count(tmp_path / "graph", motif, per="vertex", engine="cpu", parts=parts.path)
         assert (found.count, [found.vectors[name].tolist() for name in "uv"]) == (0, [[0, 0, 0], [0, 0]])
@@ -126,9 +120,7 @@ def test_budget_alone_is_enough(graph: Path, whole: Any, budget: int, per: Any) 
     heard: list[Event] = []
     budget += EDGE_ROOM if per == "edge" else 0
     before = set(graph.parent.iterdir())
-    result = papilio.count(
-        graph, papilio.Butterfly(), per=per, engine="cpu", host_memory=budget, progress=heard.append
-    )
+    result = papilio.count(graph, papilio.Butterfly(), per=per, engine="cpu", host_memory=budget, progress=heard.append)
     assert result.count == whole[per].count
     for name, vector in whole[per].vectors.items():
         np.testing.assert_array_equal(result.vectors[name], vector)
@@ -141,16 +133,12 @@ def test_budget_alone_is_enough(graph: Path, whole: Any, budget: int, per: Any) 
 
 def test_graph_that_fits_is_not_cut(graph: Path, whole: Any) -> None:
     heard: list[Event] = []
-    result = papilio.count(
-        graph, papilio.Butterfly(), engine="cpu", host_memory=1 << 30, progress=heard.append
-    )
+    result = papilio.count(graph, papilio.Butterfly(), engine="cpu", host_memory=1 << 30, progress=heard.append)
     assert result.count == whole["vertex"].count
     assert not any(isinstance(event, PhaseAdvanced) for event in heard)
 
 
-def test_job_keeps_its_parts_and_resumes_on_them(
-    graph: Path, whole: Any, budget: int, tmp_path: Path
-) -> None:
+def test_job_keeps_its_parts_and_resumes_on_them(graph: Path, whole: Any, budget: int, tmp_path: Path) -> None:
     job = tmp_path / "job"
     for left_by_a_killed_cut in (".partition.new-0123", ".papilio-rows-4567"):
         (job / left_by_a_killed_cut).mkdir(parents=True)
@@ -175,20 +163,13 @@ def test_job_keeps_its_parts_and_resumes_on_them(
     assert papilio.verify_job(job, sample=2, engine="cpu")[1] is not None
 
 
-def test_graph_in_memory_is_cut_too(
-    whole: Any, graph: Path, budget: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_graph_in_memory_is_cut_too(whole: Any, graph: Path, budget: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(edges, "ROW_GROUP_EDGES", 1 << 14)
     held = open_store(graph).read()
-    assert (
-        papilio.count(held, papilio.Butterfly(), engine="cpu", host_memory=budget).count
-        == whole["vertex"].count
-    )
+    assert papilio.count(held, papilio.Butterfly(), engine="cpu", host_memory=budget).count == whole["vertex"].count
 
 
-def test_parts_are_kept_where_they_are_asked_for(
-    graph: Path, whole: Any, budget: int, tmp_path: Path
-) -> None:
+def test_parts_are_kept_where_they_are_asked_for(graph: Path, whole: Any, budget: int, tmp_path: Path) -> None:
     parts = tmp_path / "parts"
     for _ in range(2):
         found = papilio.count(graph, papilio.Butterfly(), engine="cpu", host_memory=budget, parts=parts)
@@ -206,9 +187,7 @@ def test_parts_are_kept_where_they_are_asked_for(
     ),
     ids=str,
 )
-def test_a_count_runs_with_the_least_budget_that_a_refusal_names(
-    even: Path, asked: tuple[Any, Any], host: int
-) -> None:
+def test_a_count_runs_with_the_least_budget_that_a_refusal_names(even: Path, asked: tuple[Any, Any], host: int) -> None:
     motif, per = asked
 
     def count(budget: Budget) -> int:

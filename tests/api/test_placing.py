@@ -119,9 +119,7 @@ def test_much_work_goes_to_a_worker_for_each_gpu(
         case "edges":
             monkeypatch.setattr(placing, "MOST_TRIED_EDGES", 11)
         case "memory":
-            monkeypatch.setattr(
-                placing, "plan_job", lambda *given: (_ for _ in ()).throw(CapacityError("small"))
-            )
+            monkeypatch.setattr(placing, "plan_job", lambda *given: (_ for _ in ()).throw(CapacityError("small")))
     why = {
         "work": ", because one GPU alone is predicted to take",
         "edges": ", and the graph has more than 11 edges",

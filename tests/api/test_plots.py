@@ -42,9 +42,7 @@ def test_one_size_is_a_row_of_bars(axes: Any) -> None:
 
 def test_two_sizes_are_a_grid_with_its_scale_and_all_counts(axes: Any) -> None:
     papilio.count(K56, papilio.Biclique()).plot(axes)
-    assert sorted(texts(axes)) == sorted(
-        f"{comb(5, p) * comb(6, q):,}" for p in range(1, 6) for q in range(1, 7)
-    )
+    assert sorted(texts(axes)) == sorted(f"{comb(5, p) * comb(6, q):,}" for p in range(1, 6) for q in range(1, 7))
     grid = axes.images[0].get_array()
     assert grid.shape == (5, 6)
     assert grid[2, 3] == log10(comb(5, 3) * comb(6, 4))

@@ -78,11 +78,7 @@ def by_definition(path: Path, layer: Any, min_common: int, fdr: float) -> dict[f
     for i, a in enumerate(own):
         for b in own[:i]:
             n = len(set(graph[a]) & set(graph[b]))
-            p = (
-                scipy.stats.hypergeom.sf(n - 1, n_other, graph.degree(a), graph.degree(b))
-                if n >= min_common
-                else 1.0
-            )
+            p = scipy.stats.hypergeom.sf(n - 1, n_other, graph.degree(a), graph.degree(b)) if n >= min_common else 1.0
             pairs.append((frozenset((a, b)), n))
             p_values.append(p)
     q_values = scipy.stats.false_discovery_control(p_values, method="bh")
@@ -93,9 +89,7 @@ def by_definition(path: Path, layer: Any, min_common: int, fdr: float) -> dict[f
     }
 
 
-@pytest.mark.parametrize(
-    ("layer", "min_common", "fdr"), [("u", 2, 0.4), ("u", 1, 0.36), ("v", 2, 0.05), ("v", 3, 1.0)]
-)
+@pytest.mark.parametrize(("layer", "min_common", "fdr"), [("u", 2, 0.4), ("u", 1, 0.36), ("v", 2, 0.05), ("v", 3, 1.0)])
 def test_q_values_are_over_all_pairs_of_the_layer(
     women: Path, tmp_path: Path, layer: Any, min_common: int, fdr: float
 ) -> None:
@@ -134,11 +128,7 @@ def test_the_same_rows_however_they_are_taken(women: Path, tmp_path: Path) -> No
     assert listed.schema.equals(rows.schema)
     assert sorted(found) == sorted(tuple(line.values()) for line in lines) == expected
     assert sorted(tuple(row.values()) for row in listed.to_pylist()) == expected
-    assert (
-        (tmp_path / "x.csv")
-        .read_text(encoding="utf-8")
-        .startswith('"source","target","common","weight"\n"woman ')
-    )
+    assert (tmp_path / "x.csv").read_text(encoding="utf-8").startswith('"source","target","common","weight"\n"woman ')
     assert result.top(1)[0][2] == max(row[2] for row in expected)
     assert "common" in repr(result)
     graph = nx.from_pandas_edgelist(rows.to_pandas(), edge_attr=True)
@@ -222,14 +212,10 @@ def test_random_graphs_of_the_same_degrees(
     assert not caplog.records
 
 
-def test_too_few_random_graphs_for_any_q_value(
-    women: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_too_few_random_graphs_for_any_q_value(women: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """91 pairs of events are tests, and 57 of them have two women or more in common."""
     asked: Any = {"significance": "degrees", "samples": 20, "fdr": 0.05}
-    text = (
-        "papilio: 20 random graphs are too few for q-values up to 0.05: the smallest p-value is 1 / 21, and "
-    )
+    text = "papilio: 20 random graphs are too few for q-values up to 0.05: the smallest p-value is 1 / 21, and "
     assert papilio.project(women, "v", output=tmp_path / "out", **asked).rows == 0
     assert [each.getMessage() for each in caplog.records] == [
         f"{text}57 of 91 pairs can have it; give at least 31 samples"
@@ -268,9 +254,7 @@ def stop_after(n_leases: int) -> Callable[[Event], None]:
 
 
 @pytest.mark.parametrize("significance", [None, HYPER, "degrees"])
-def test_a_killed_job_goes_on(
-    many: Path, tmp_path: Path, significance: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_killed_job_goes_on(many: Path, tmp_path: Path, significance: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: Any = {"weighting": "resource", "significance": significance}
     if significance == "degrees":
         asked |= {"samples": 20, "fdr": 1.0}
@@ -280,9 +264,7 @@ def test_a_killed_job_goes_on(
     monkeypatch.setattr(lease_policy, "SHORTEST_LEASE_S", 1e-5)
     monkeypatch.setattr(lease_policy, "MAX_LEASE_S", 1e-5)
     with pytest.raises(Stopped):
-        papilio.project(
-            many, "u", output=tmp_path / "out", job=tmp_path / "job", progress=stop_after(3), **asked
-        )
+        papilio.project(many, "u", output=tmp_path / "out", job=tmp_path / "job", progress=stop_after(3), **asked)
     assert not (tmp_path / "out").exists()
     result = papilio.resume_job(tmp_path / "job")
     assert result.leases_before >= 3
@@ -312,9 +294,7 @@ def test_workers_in_other_processes_find_the_same(many: Path, tmp_path: Path, tw
     assert tables[0].equals(tables[1])
 
 
-def test_the_number_of_pairs_comes_first(
-    women: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_number_of_pairs_comes_first(women: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = papilio.count(women, papilio.Projection("u", 3)).count
     assert pairs == len([*papilio.project(women, "u", min_common=3)])
     from papilio.api import listing

@@ -240,9 +240,7 @@ def test_the_largest_of_a_listing_have_the_most_vertices(results: dict[str, Answ
 def test_asking_for_more_than_is_kept_says_so(results: dict[str, Answer]) -> None:
     for name in ("census pairs", "largest bicliques"):
         result: Any = results[name]
-        with pytest.raises(
-            InputError, match=r"n is 21, but only \d+ \w+ were requested; run again with n=21"
-        ):
+        with pytest.raises(InputError, match=r"n is 21, but only \d+ \w+ were requested; run again with n=21"):
             result.top(21)
     many = papilio.count([(u, v) for u in range(30) for v in range(2)], "butterfly", per="vertex", **HERE)
     assert len([each for each in many.top(25) if each.place == "u"]) == 25

@@ -129,8 +129,7 @@ def test_counts_are_those_of_the_samples_by_definition(case: str) -> None:
     own, samples = by_definition(graph), [by_definition(each) for each in samples_of(graph, null, N)]
     own = {cell if len(cell) == 2 and cell[1] else cell[:1]: count for cell, count in own.items()}
     samples = [
-        {cell if len(cell) == 2 and cell[1] else cell[:1]: count for cell, count in each.items()}
-        for each in samples
+        {cell if len(cell) == 2 and cell[1] else cell[:1]: count for cell, count in each.items()} for each in samples
     ]
     assert found.count == found.observed == sum(own.values())
     assert found.samples == tuple(sum(each.values()) for each in samples)
@@ -186,9 +185,7 @@ def test_vertices_by_definition(motif: Motif) -> None:
     assert [*frame.columns] == ["layer", "id", "count", "mean", "std", "z"]
     assert frame["z"].isna().sum() == sum(int(np.isnan(found.scores[each]).sum()) for each in "uv")
     best = found.top(3)
-    assert [each.value for each in best[:3]] == sorted(found.scores["u"][~np.isnan(found.scores["u"])])[
-        :-4:-1
-    ]
+    assert [each.value for each in best[:3]] == sorted(found.scores["u"][~np.isnan(found.scores["u"])])[:-4:-1]
 
 
 def test_sums_of_squares_are_exact() -> None:
@@ -274,9 +271,7 @@ def test_correlated_chains_are_doubted() -> None:
     assert worth[0.4] == pytest.approx(4 * 0.6 / 1.4, abs=0.9)
     assert draws[0.4].warning == ""
     assert "20 steps are too few: " in draws[0.97].warning
-    assert (
-        papilio.significance(GRAPH, "butterfly", null="edges", samples=200, **HERE).independent_draws is None
-    )
+    assert papilio.significance(GRAPH, "butterfly", null="edges", samples=200, **HERE).independent_draws is None
     far = replace(found, table={cell: count + 10**320 for cell, count in found.table.items()})
     assert far.mean == float("inf")
     assert far.independent_draws == pytest.approx(found.independent_draws, rel=1e-9)
@@ -288,9 +283,7 @@ def test_a_graph_alone_has_no_z(null: NullName) -> None:
     found = papilio.significance(whole, "butterfly", null=null, samples=100, **HERE)
     assert (found.count, found.mean, found.std, found.z) == (60, 60.0, 0.0, None)
     assert (found.p_more, found.p_less, found.p_value) == (1.0, 1.0, 1.0)
-    assert found.warning.startswith(
-        "all 100 random graphs have the same count, 60: std is 0 and z is undefined"
-    )
+    assert found.warning.startswith("all 100 random graphs have the same count, 60: std is 0 and z is undefined")
     assert any(each.what == "one realisation" for each in found.decisions)
     assert "z undefined" in repr(found)
     assert json.loads(found.to_json())["z"] is None
@@ -394,9 +387,7 @@ def test_workers_and_the_form_of_the_graph_do_not_matter(
 class _Stopped(Exception): ...
 
 
-def test_what_was_finished_is_not_counted_again(
-    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_finished_is_not_counted_again(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A call that ends in the middle leaves its leases to the next one."""
     from papilio.tasks import leases
 
@@ -500,9 +491,7 @@ def test_files_and_figures(store: Path, tmp_path: Path) -> None:
     assert axes.lines[0].get_ydata()[0] == found.count
     with pytest.raises(InputError, match="no chains"):
         papilio.significance(str(store), "butterfly", null="edges", **asked).plot(kind="mixing")
-    table = papilio.significance(
-        str(store), Biclique(2, None, max_q=4), output=tmp_path / "z.parquet", **asked
-    )
+    table = papilio.significance(str(store), Biclique(2, None, max_q=4), output=tmp_path / "z.parquet", **asked)
     frame = table.to_pandas()
     assert frame["z"].dropna().tolist() == [each.z for each in table.cells.values() if each.z is not None]
     assert [*frame.columns[:4]] == ["p", "q", "observed", "mean"]

@@ -181,9 +181,7 @@ class _GraphTool:
         return ([v, *(v if each is None else each[v] for each in maps)] for v in self._vertices)
 
     def iter_edges(self, maps: list[Any]) -> Any:
-        return (
-            [u, v, *(e if each is None else each[e] for each in maps)] for e, (u, v) in enumerate(self._edges)
-        )
+        return ([u, v, *(e if each is None else each[e] for each in maps)] for e, (u, v) in enumerate(self._edges))
 
 
 _GraphTool.__name__, _GraphTool.__module__ = "Graph", "graph_tool"

@@ -11,11 +11,7 @@ from tests.conftest import ROOT
 
 def test_every_test_that_is_named_exists() -> None:
     for file in {test.file for test in TESTS}:
-        found = {
-            node.name
-            for node in ast.parse((ROOT / file).read_text()).body
-            if isinstance(node, ast.FunctionDef)
-        }
+        found = {node.name for node in ast.parse((ROOT / file).read_text()).body if isinstance(node, ast.FunctionDef)}
         missing = {test.test for test in TESTS if test.file == file} - found
         assert not missing, f"{file} has no {', '.join(sorted(missing))}"
 

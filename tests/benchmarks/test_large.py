@@ -56,9 +56,7 @@ def test_the_benchmark_counts_whole_and_in_parts(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(large, "_PROBE_BYTES", 16 << 20)
     monkeypatch.setattr(large, "wedge_limit_cpu", lambda: 1.0)
     shapes, output = "48x1e5+5e4x48+20*50x50", tmp_path / "rows.json"
-    large.main(
-        ["--scratch", str(tmp_path), "--shapes", shapes, "--fractions", "1,0.8", "--output", str(output)]
-    )
+    large.main(["--scratch", str(tmp_path), "--shapes", shapes, "--fractions", "1,0.8", "--output", str(output)])
     found = json.loads(output.read_text())
     assert found["n_edges"] == 48 * 150_000 + 20 * 2500
     assert [row["strategy"] for row in found["rows"]] == ["replicate"] * 2 + ["pair_blocks"] * 2

@@ -155,9 +155,7 @@ def test_a_checked_graph_is_read_as_flags_say(table: Path, run: Run) -> None:
 
 def test_a_batch_script_reads_its_graph_as_flags_say(table: Path, run: Run, tmp_path: Path) -> None:
     flags = ("--duplicates", "last", "--positive-from", -1, "--bipartite", "--weight", "1")
-    script = run(
-        "slurm", "render", "count", "butterfly", table, "--time", "60", "--memory", "1GiB", *READING, *flags
-    )
+    script = run("slurm", "render", "count", "butterfly", table, "--time", "60", "--memory", "1GiB", *READING, *flags)
     assert script.exit_code == 0, script.stderr
     line = next(line for line in script.stdout.splitlines() if line.startswith("papilio count"))
     words = shlex.split(line.removesuffix("\\"))[2:]
@@ -191,9 +189,7 @@ def test_an_experiment_reads_its_graphs_as_flags_say(table: Path, run: Run, tmp_
     model = ("--weak", "--model", "complete:n_u=7,n_v=4", "--output", tmp_path / "weak")
     refused = run("scale", "count", "butterfly", *common, *model, "--u", 1)
     assert (refused.exit_code, "the graphs of a model are generated" in refused.stderr) == (2, True)
-    piped = run(
-        "scale", "count", "butterfly", f"{tmp_path}/a*.csv", *common, *READING, "--output", tmp_path / "no"
-    )
+    piped = run("scale", "count", "butterfly", f"{tmp_path}/a*.csv", *common, *READING, "--output", tmp_path / "no")
     assert (piped.exit_code, "ends with this process" in piped.stderr) == (2, True)
 
 

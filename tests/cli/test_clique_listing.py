@@ -60,9 +60,7 @@ def test_all_are_listed_with_their_labels(
     assert rows_of(result.output) == expected
     assert (result.rows, result.checked, result.limit_reached) == (len(expected), True, False)
     fixed = pq.read_schema(tmp_path / "rows" / "part-00000.parquet").field("n").type
-    assert (
-        fixed.list_size == motif.k if isinstance(motif, papilio.Clique) else not hasattr(fixed, "list_size")
-    )
+    assert fixed.list_size == motif.k if isinstance(motif, papilio.Clique) else not hasattr(fixed, "list_size")
     again = papilio.enumerate(graph, motif, output=tmp_path / "memory", limit=None)
     assert again.rows == result.rows
     limited = papilio.enumerate(store, motif, output=tmp_path / "few", limit=7)
@@ -90,9 +88,7 @@ def test_required_vertices(
 
 def test_the_command(graph: UnipartiteGraph, store: Path, tmp_path: Path, run: Run) -> None:
     asked = ("enumerate", "maximal-clique", store, "--min-size", 3, *HERE)
-    code, said, err = run(
-        *asked, "--containing", "v03", "--output", tmp_path / "a", "--job", tmp_path / "job"
-    )
+    code, said, err = run(*asked, "--containing", "v03", "--output", tmp_path / "a", "--job", tmp_path / "job")
     assert (code, said) == (0, f"{tmp_path / 'a'}\n"), err
     expected = [row for row in expected_rows(graph, papilio.MaximalClique(3)) if "v03" in row]
     assert rows_of(tmp_path / "a") == expected

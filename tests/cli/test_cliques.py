@@ -102,9 +102,7 @@ def test_what_is_refused(graph: UnipartiteGraph, store: Path, run: Run) -> None:
         papilio.count(graph, papilio.Butterfly())
     with pytest.raises(InputError, match="k 3 and max_k 4"):
         papilio.Clique(3, 4)
-    with pytest.raises(
-        UnsupportedError, match="k-clique cannot be listed; bicliques of one p and one q, cliques"
-    ):
+    with pytest.raises(UnsupportedError, match="k-clique cannot be listed; bicliques of one p and one q, cliques"):
         papilio.enumerate(graph, papilio.Clique(), output="x", limit=1)
     with pytest.raises(UnsupportedError, match="orient"):
         papilio.count(graph, papilio.Clique(), options={"algorithm": "orient"})

@@ -126,9 +126,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("command", COMMANDS.strip().splitlines())
 def test_no_thread_of_a_command_imports(folder: Path, tmp_path: Path, command: str) -> None:
-    words = shlex.split(
-        command.replace("GRAPH", str(folder / "graph")).replace("FRIENDS", str(folder / "friends"))
-    )
+    words = shlex.split(command.replace("GRAPH", str(folder / "graph")).replace("FRIENDS", str(folder / "friends")))
     log = tmp_path / "imports"
     code = WATCHED.replace("{words!r}", repr(words)).replace("{log!r}", repr(str(log)))
     environment = with_driver(folder, PYTHONPATH=str(ROOT), CUDA_VISIBLE_DEVICES="")
@@ -151,18 +149,10 @@ def _functions_given_to_threads(tree: ast.Module) -> Iterator[ast.AST]:
 
     def named(node: ast.expr) -> list[str]:
         if isinstance(node, ast.Lambda):
-            return [
-                name for call in ast.walk(node) if isinstance(call, ast.Call) for name in named(call.func)
-            ]
+            return [name for call in ast.walk(node) if isinstance(call, ast.Call) for name in named(call.func)]
         if isinstance(node, ast.Call):  # partial(function, ...)
             return [name for each in node.args for name in named(each)]
-        return (
-            [node.id]
-            if isinstance(node, ast.Name)
-            else [node.attr]
-            if isinstance(node, ast.Attribute)
-            else []
-        )
+        return [node.id] if isinstance(node, ast.Name) else [node.attr] if isinstance(node, ast.Attribute) else []
 
     waiting: list[str] = []
     for call in (each for each in ast.walk(tree) if isinstance(each, ast.Call)):

@@ -298,9 +298,7 @@ def test_shards_on_a_full_file_system_end_the_run_and_resume(store: Path, tmp_pa
         job = disk / "job"
         filler = disk / "filler"
         filler.write_bytes(bytes(344 << 10))
-        error = call(
-            "count", "butterfly", store, "--per", "vertex", "--cluster", "inline", "--job", job, code=3
-        )[1]
+        error = call("count", "butterfly", store, "--per", "vertex", "--cluster", "inline", "--job", job, code=3)[1]
         assert "No space left on device" in error
         kept = len(lease_records(job))
         subprocess.run(["mount", "-o", "remount,size=64m", str(disk)], check=True)
@@ -334,8 +332,7 @@ def test_a_tampered_answer_is_found(finished: Path, tmp_path: Path) -> None:
     assert "result.json has digest" in call("verify", job, code=3)[1]
     reseal(job / "result.json", **answer)
     assert (
-        f"the leases sum to count {BUTTERFLIES}, but the answer has {BUTTERFLIES + 1}"
-        in call("verify", job, code=1)[1]
+        f"the leases sum to count {BUTTERFLIES}, but the answer has {BUTTERFLIES + 1}" in call("verify", job, code=1)[1]
     )
 
 
@@ -351,10 +348,7 @@ def test_a_tampered_or_missing_shard_is_found(finished: Path, tmp_path: Path) ->
     write_partial_shard(shard, vectors)
     assert call("verify", job)[0] == f"{BUTTERFLIES}\n"
     os.truncate(shard, shard.stat().st_size - 1)
-    assert (
-        f"{shard} has {reference['n_bytes'] - 1} bytes, but the ledger records"
-        in call("verify", job, code=3)[1]
-    )
+    assert f"{shard} has {reference['n_bytes'] - 1} bytes, but the ledger records" in call("verify", job, code=3)[1]
     shard.unlink()
     assert f"{shard} is missing" in call("verify", job, code=3)[1]
 

@@ -66,8 +66,7 @@ def test_the_command_plans(women: Path, run: Run) -> None:
     assert "only these are compatible with the required vertices" in out
     assert "layer V anchored: requested" in out
     assert (
-        "layer U anchored: only one of its vertices"
-        in run("enumerate", *asked[1:3], "-p", 1, "-q", 2, *asked[7:])[1]
+        "layer U anchored: only one of its vertices" in run("enumerate", *asked[1:3], "-p", 1, "-q", 2, *asked[7:])[1]
     )
     assert json.loads(run(*asked, "--limit", 3, "--json")[1])["job"]["listing"]["limit"] == 3
 
@@ -106,9 +105,7 @@ def test_the_command_plans(women: Path, run: Run) -> None:
         ),
     ],
 )
-def test_the_command_says_what_is_missing(
-    women: Path, run: Run, flags: list[object], code: int, message: str
-) -> None:
+def test_the_command_says_what_is_missing(women: Path, run: Run, flags: list[object], code: int, message: str) -> None:
     found, out, err = run("enumerate", "biclique", women, *flags, *HERE)
     assert (found, out) == (code, ""), err
     assert message in err
@@ -173,9 +170,7 @@ def test_the_page_of_a_listing_says_how_to_ask_again(
 
 
 @pytest.mark.parametrize("form", [*TABLE_FORMATS, None])
-def test_rows_on_standard_output_are_those_of_a_file(
-    women: Path, tmp_path: Path, run: Run, form: str | None
-) -> None:
+def test_rows_on_standard_output_are_those_of_a_file(women: Path, tmp_path: Path, run: Run, form: str | None) -> None:
     """Every format, as a stream and as a file by its suffix, holds the rows of a listing; a header line always."""
     asked = ["enumerate", "biclique", str(women), "-p", "2", "-q", "5"]
     command = [sys.executable, "-m", "papilio", "--quiet", *asked]

@@ -52,9 +52,7 @@ def test_a_table_by_size_with_its_checksum(store: Path, run: Run) -> None:
 def test_sizes_bound_what_is_counted(store: Path, run: Run) -> None:
     code, out, _ = run("count", "maximal-biclique", store, "--min-u", 2, *INLINE)
     assert (code, out.split()) == (0, ["p", "\\", "q", "1", "2", "2", "0", "1", "3", "1", "0"])
-    code, out, _ = run(
-        "count", "maximal-biclique", store, "--max-u", 2, "--min-v", 2, "--anchor", "v", *INLINE
-    )
+    code, out, _ = run("count", "maximal-biclique", store, "--max-u", 2, "--min-v", 2, "--anchor", "v", *INLINE)
     assert (code, out.split()) == (0, ["p", "\\", "q", "2", "3", "1", "0", "1", "2", "1", "0"])
 
 
@@ -79,8 +77,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> tuple[BipartiteGraph, Path
     graph = skewed_graph(3, 40, 50, 500)
     path = tmp_path_factory.mktemp("maximal") / "many"
     labels_u, labels_v = (
-        np.array([f"{layer}{i:02}" for i in range(n)], object)
-        for layer, n in (("u", graph.n_u), ("v", graph.n_v))
+        np.array([f"{layer}{i:02}" for i in range(n)], object) for layer, n in (("u", graph.n_u), ("v", graph.n_v))
     )
     write_store(path, graph, provenance={}, labels_u=labels_u, labels_v=labels_v)
     return graph, path
@@ -100,9 +97,7 @@ def rows_of(path: Path | str | None) -> list[tuple[list[str], list[str]]]:
     return sorted((row["u"], row["v"]) for row in found)
 
 
-def test_all_are_listed_with_their_labels(
-    many: tuple[BipartiteGraph, Path], tmp_path: Path, run: Run
-) -> None:
+def test_all_are_listed_with_their_labels(many: tuple[BipartiteGraph, Path], tmp_path: Path, run: Run) -> None:
     graph, store = many
     motif = papilio.MaximalBiclique(min_v=2)
     result = papilio.enumerate(store, motif, output=tmp_path / "rows", limit=None)
@@ -139,15 +134,11 @@ def test_a_count_tells_before_a_listing_how_many_rows_there_will_be(
     assert code == 0, err
     assert f"{len(rows):,} rows to write, " in err
     assert f"as counted by {tmp_path / 'counted'}" in err
-    papilio.enumerate(
-        store, papilio.MaximalBiclique(2), output=tmp_path / "few", limit=5, progress=seen.append
-    )
+    papilio.enumerate(store, papilio.MaximalBiclique(2), output=tmp_path / "few", limit=5, progress=seen.append)
     (known,) = [each for each in seen if isinstance(each, RowsKnown)]
     assert known.rows == 5
     assert 3 * letters <= known.n_bytes * len(rows) // 5 <= 16 * letters
-    code, _, err = run(
-        "enumerate", "maximal-biclique", store, "--limit", 5, "--output", tmp_path / "all", *INLINE
-    )
+    code, _, err = run("enumerate", "maximal-biclique", store, "--limit", 5, "--output", tmp_path / "all", *INLINE)
     assert (code, "rows to write" in err) == (0, False)
 
 
@@ -157,14 +148,10 @@ def test_the_largest_with_their_labels(many: tuple[BipartiteGraph, Path], run: R
     code, out, err = run("measure", "maximal-biclique-top", store, "-n", 3, "--min-u", 3, "--json")
     assert code == 0, err
     data = json.loads(out)
-    largest = sorted(
-        (row for row in every if len(row[0]) >= 3), key=lambda row: (-len(row[0]) * len(row[1]), row)
-    )
+    largest = sorted((row for row in every if len(row[0]) >= 3), key=lambda row: (-len(row[0]) * len(row[1]), row))
     assert [(tuple(each["u"]), tuple(each["v"])) for each in data["bicliques"]] == largest[:3]
     assert (data["by"], data["motif"]["min_u"], data["graph"]["n_edges"]) == ("edges", 3, graph.n_edges)
-    code, out, err = run(
-        "measure", "maximal-biclique-top", store, "-n", 2, "--by", "balanced", "--threads", 1
-    )
+    code, out, err = run("measure", "maximal-biclique-top", store, "-n", 2, "--by", "balanced", "--threads", 1)
     assert code == 0, err
     balanced = sorted(every, key=lambda row: (-min(map(len, row)), row))[:2]
     assert out == "".join(

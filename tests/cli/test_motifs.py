@@ -78,9 +78,7 @@ def flags_of(words: str) -> dict[str, click.Option]:
         assert isinstance(command, click.Group)
         command = command.get_command(click.Context(command), word)
     assert command is not None
-    return {
-        flag: option for option in command.params if isinstance(option, click.Option) for flag in option.opts
-    }
+    return {flag: option for option in command.params if isinstance(option, click.Option) for flag in option.opts}
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -148,9 +146,7 @@ def test_every_command_lists_the_motifs(run: Run) -> None:
         "--job biclique --parts balanced-butterfly biclique STORE -p3 -q 4 --anchor v",
     ],
 )
-def test_the_motif_is_the_first_word_that_is_no_flag(
-    words: str, asked: list[tuple[Any, ...]], run: Run
-) -> None:
+def test_the_motif_is_the_first_word_that_is_no_flag(words: str, asked: list[tuple[Any, ...]], run: Run) -> None:
     assert run("count", *words.split()).stderr == "papilio: noted\n"
     assert asked == [("STORE", Biclique(3, 4), {"anchor": "v"})]
 
@@ -189,16 +185,11 @@ def test_a_new_motif_needs_nothing_of_the_command_line(
     refused = run("count", "chain", "S", "--length", 10)
     assert (refused.exit_code, "10 is not in the range 3<=x<=9" in refused.stderr) == (2, True)
     assert "chain --length 5 needs --mark red or blue" in run("count", "chain", "S", "--length", 5).stderr
-    assert (
-        "butterfly has no option --way; it belongs to chain"
-        in run("count", "butterfly", "S", "--way=there").stderr
-    )
+    assert "butterfly has no option --way; it belongs to chain" in run("count", "butterfly", "S", "--way=there").stderr
     assert "chain" in run("plan", "moth", "S").stderr
 
 
-@pytest.mark.parametrize(
-    ("command", "missing"), [("count", "MOTIF"), ("enumerate", "MOTIF"), ("partition", "--motif")]
-)
+@pytest.mark.parametrize(("command", "missing"), [("count", "MOTIF"), ("enumerate", "MOTIF"), ("partition", "--motif")])
 def test_a_command_without_a_motif_says_which_there_are(command: str, missing: str, run: Run) -> None:
     for words in ([], ["--json"]):
         code, out, err = run(command, *words)

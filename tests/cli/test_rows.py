@@ -91,9 +91,7 @@ def call(*words: str) -> Result:
 def read_rows(data: bytes, format: str, is_stream: bool) -> pd.DataFrame:
     """The rows as text, so that formats can be compared."""
     if format in ("csv", "tsv"):
-        frame = pd.read_csv(
-            io.BytesIO(data), sep="," if format == "csv" else "\t", dtype=str, keep_default_na=False
-        )
+        frame = pd.read_csv(io.BytesIO(data), sep="," if format == "csv" else "\t", dtype=str, keep_default_na=False)
         return frame.map(plain)
     if format in ("json", "jsonl"):
         rows = json.loads(data) if format == "json" else [json.loads(line) for line in data.splitlines()]
@@ -152,9 +150,7 @@ def test_rows_are_those_of_python() -> None:
     right = papilio.count("signed", "butterfly", per="vertex", engine="cpu", cluster="inline").to_pandas()
     found = pd.read_csv(io.BytesIO(call(*COMMANDS["count per vertex"], "--format", "csv").stdout_bytes))
     assert found.to_dict("records") == right.to_dict("records")
-    big = [
-        json.loads(line) for line in call(*COMMANDS["large table"], "--format", "jsonl").stdout.splitlines()
-    ]
+    big = [json.loads(line) for line in call(*COMMANDS["large table"], "--format", "jsonl").stdout.splitlines()]
     from math import comb
 
     assert {row["q"]: row["count"] for row in big} == {q: comb(80, 40) * comb(80, q) for q in range(1, 81)}

@@ -123,9 +123,7 @@ def test_a_prediction_steadies_the_time_left_at_first() -> None:
     assert left(0, 0.5, 100, 1.0, 1.0, 100.0) is None
 
 
-@pytest.mark.parametrize(
-    "words", [("count", "butterfly", "STORE"), ("info", "STORE", "--json"), ("count", "--help")]
-)
+@pytest.mark.parametrize("words", [("count", "butterfly", "STORE"), ("info", "STORE", "--json"), ("count", "--help")])
 def test_a_reader_that_ends_first_is_no_error(words: tuple[str, ...], store: Path) -> None:
     reading, writing = os.pipe()
     os.close(reading)
@@ -174,9 +172,7 @@ def test_shells_complete_commands_motifs_and_flags(shell: type[Any]) -> None:
     assert "--verbose" in completed([], "--")
 
 
-def test_compilations_are_no_part_of_the_speed(
-    store: Path, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_compilations_are_no_part_of_the_speed(store: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """A kernel that takes a second to compile: a phase of its own, and the same work per second."""
 
     def compile_and_run(*given: Any, **named: Any) -> Any:

@@ -53,9 +53,7 @@ def local() -> Iterator[Executor]:
 
 
 @contextmanager
-def dask_processes(
-    folder: Path, n_workers: int, *options: str
-) -> Iterator[tuple[Path, subprocess.Popen[bytes]]]:
+def dask_processes(folder: Path, n_workers: int, *options: str) -> Iterator[tuple[Path, subprocess.Popen[bytes]]]:
     """Run a scheduler and workers of two threads each, or as ``options`` say, in processes of their own.
 
     Gives the scheduler file and the scheduler's process.

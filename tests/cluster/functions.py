@@ -131,9 +131,7 @@ def sleep_through(task: LeaseTask, worker: WorkerInfo) -> LeaseResult:
         time.sleep(pause)
         at += 1
     n, seconds = at - task.start, {"run": time.time() - began}
-    return LeaseResult(
-        0, task.start, at, n, n, worker.name, "cpu", seconds, 1, began_at=began, ended_at=time.time()
-    )
+    return LeaseResult(0, task.start, at, n, n, worker.name, "cpu", seconds, 1, began_at=began, ended_at=time.time())
 
 
 def die_after_answer(task: LeaseTask, worker: WorkerInfo) -> int:

@@ -48,9 +48,7 @@ async def ask(address: str, arguments: dict[str, Any]) -> str:
     return f"answered: {answer['type']}"
 
 
-def intrude(
-    addresses: Sequence[str], files: Sequence[object] = (), user: int | None = None
-) -> dict[str, str]:
+def intrude(addresses: Sequence[str], files: Sequence[object] = (), user: int | None = None) -> dict[str, str]:
     """Return what every address answers, and whether every file can be read, to a process of its own.
 
     It is one of ``user``, if that is given, which needs root.

@@ -39,9 +39,7 @@ def test_the_item_that_always_fails_is_named_and_the_rest_is_finished(
     n_items = papilio.plan(senate, papilio.Butterfly()).n_items
     with monkeypatch.context() as patch:
         patch.setattr(driver, "run_lease", function)
-        with pytest.raises(
-            FailedItemsError, match=rf"1 of {n_items} work items fail .*: item 7 of partition 0"
-        ):
+        with pytest.raises(FailedItemsError, match=rf"1 of {n_items} work items fail .*: item 7 of partition 0"):
             papilio.count(senate, papilio.Butterfly(), cluster=executor, job=job)
     assert finished_items(job) == set(range(n_items)) - {functions.POISONED}
     result = papilio.count(senate, papilio.Butterfly(), cluster=local, job=job)
@@ -90,19 +88,14 @@ def test_an_item_that_does_not_fit_is_an_error_that_names_it(
         papilio.count(women, papilio.Butterfly(), cluster=local)
 
 
-def test_a_worker_that_loses_its_device_is_replaced(
-    senate: GraphStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_worker_that_loses_its_device_is_replaced(senate: GraphStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dispatcher, "REPLACEMENT_S", 300.0)
     monkeypatch.setattr(driver, "run_lease", functions.lose_device_once)
     with LocalExecutor(1) as executor:
         before = executor.workers[0].pid
         assert papilio.count(senate, papilio.Butterfly(), cluster=executor).count == BUTTERFLIES
         deadline = time.monotonic() + 600
-        while (
-            not (pids := executor.client.run(functions.process_id, on_error="ignore").values())
-            or before in pids
-        ):
+        while not (pids := executor.client.run(functions.process_id, on_error="ignore").values()) or before in pids:
             assert time.monotonic() < deadline
             time.sleep(0.1)
 

@@ -61,9 +61,7 @@ class Pool:
 def test_two_processes_on_one_gpu_are_refused_with_both_named() -> None:
     one, other = gpu_worker("tcp://a:1", "GPU-1", pid=11), gpu_worker("tcp://a:2", "GPU-1", pid=12)
     third = gpu_worker("tcp://a:3", "GPU-3", pid=13)
-    match = (
-        r"tcp://a:1 \(process 11 on h\) and tcp://a:2 \(process 12 on h\) use the same GPU, GPU-1; start one"
-    )
+    match = r"tcp://a:1 \(process 11 on h\) and tcp://a:2 \(process 12 on h\) use the same GPU, GPU-1; start one"
     with pytest.raises(ClusterError, match=match):
         check_devices([third, one, other])
     for choice in ("gpu", "auto"):

@@ -90,9 +90,7 @@ def test_nothing_waits_behind_what_may_have_taken_a_worker_down() -> None:
 
 
 @pytest.mark.parametrize(("n_idle", "n_cut"), [(0, 0), (3, 3), (100, MOST_CUTS)])
-def test_those_with_most_left_are_asked_for_half(
-    n_idle: int, n_cut: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_those_with_most_left_are_asked_for_half(n_idle: int, n_cut: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dispatcher, "LEAST_RUN_S", 0.0)
     n_busy = 2 * MOST_CUTS
     pool, source = Pool(), Source(n_busy)
@@ -304,9 +302,7 @@ def test_workers_are_ordered_by_their_work_once_for_many_requests(monkeypatch: p
     predict_s = source.predict_s
     source.predict_s = lambda task, worker: predicted.append(worker) or predict_s(task, worker)  # type: ignore[func-returns-value, method-assign]
     made: Any = Dispatcher
-    tasks = made(
-        pool, print, source, [make_worker(f"w{number}") for number in range(400)], 1, clock=lambda: now_s
-    )
+    tasks = made(pool, print, source, [make_worker(f"w{number}") for number in range(400)], 1, clock=lambda: now_s)
     for _ in range(3):
         tasks._hand_out()
         for _ in range(MOST_CUTS):
@@ -410,9 +406,7 @@ def test_a_result_that_went_away_with_its_worker_is_counted_again_and_not_blamed
     assert lost[0].cancelled
 
 
-@pytest.mark.parametrize(
-    "raised", [KeyError("tls://127.0.0.1:9"), ExecutionError("a kernel failed")], ids=repr
-)
+@pytest.mark.parametrize("raised", [KeyError("tls://127.0.0.1:9"), ExecutionError("a kernel failed")], ids=repr)
 def test_an_error_that_comes_in_place_of_a_result_is_the_task_s(raised: Exception) -> None:
     pool, source = Workers(["w0"]), Book(3)
     failed: list[tuple[str, Exception]] = []

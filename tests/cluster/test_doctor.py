@@ -98,9 +98,7 @@ def test_packages_are_compared_with_the_metadata(checks_of: Checks, monkeypatch:
     assert check(["tomli>=2; python_version < '3'"], {})[1].found == ""
 
 
-def test_processors_beyond_the_quota_are_warned_of(
-    checks_of: Checks, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_processors_beyond_the_quota_are_warned_of(checks_of: Checks, monkeypatch: pytest.MonkeyPatch) -> None:
     def check(threads: int, cores: int, limits: CgroupLimits) -> Check:
         monkeypatch.setattr(doctor.psutil, "cpu_count", lambda logical: cores)
         return checks_of("processors", available_threads=threads, read_cgroup_limits=limits)[0]
@@ -115,9 +113,7 @@ def test_processors_beyond_the_quota_are_warned_of(
 
 def test_memory_is_bound_by_the_control_group(checks_of: Checks, monkeypatch: pytest.MonkeyPatch) -> None:
     def check(total: int, available: int, limits: CgroupLimits) -> Check:
-        monkeypatch.setattr(
-            doctor.psutil, "virtual_memory", lambda: SimpleNamespace(total=total, available=available)
-        )
+        monkeypatch.setattr(doctor.psutil, "virtual_memory", lambda: SimpleNamespace(total=total, available=available))
         return checks_of("memory", read_cgroup_limits=limits)[0]
 
     assert check(64 * GIB, 60 * GIB, FREE) == Check("memory", "ok", "64.00 GiB, 60.00 GiB available")
@@ -288,9 +284,7 @@ def test_file_systems_are_found_by_the_longest_mount_point() -> None:
     assert find_filesystem(Path("/proc/self")) == "proc"
 
 
-def test_caches_belong_on_the_node(
-    checks_of: Checks, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_caches_belong_on_the_node(checks_of: Checks, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def on(kind: str, place: Path = tmp_path / "a" / "b") -> Check:
         monkeypatch.setenv("CUPY_CACHE_DIR", str(place))
         return checks_of("kernel cache", find_filesystem=lambda path: kind)[0]

@@ -116,9 +116,7 @@ def test_a_second_count_on_a_cluster_reads_nothing_again(local: Executor, senate
     assert (again.seconds["read"], again.seconds["prepare"]) == (0.0, 0.0)
 
 
-def test_outputs_are_written_whole_and_shards_removed(
-    local: Executor, senate: GraphStore, tmp_path: Path
-) -> None:
+def test_outputs_are_written_whole_and_shards_removed(local: Executor, senate: GraphStore, tmp_path: Path) -> None:
     import pyarrow.parquet as pq
 
     for per, column in (("vertex", "count"), ("edge", "support")):

@@ -170,9 +170,7 @@ class Threads(LocalExecutor):
         return LocalCluster(n_workers=self._n_workers, threads_per_worker=1, processes=False, **common)
 
 
-def test_news_of_a_lost_worker_that_comes_late_is_no_error(
-    senate: GraphStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_news_of_a_lost_worker_that_comes_late_is_no_error(senate: GraphStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """The scheduler answers already without the worker when the cluster is told that it is lost."""
     with Threads(2, insecure=True) as executor:
         cluster = executor.client.cluster
@@ -267,9 +265,7 @@ def test_bad_addresses_fail_quickly(target: str, monkeypatch: pytest.MonkeyPatch
     assert tried == [1.0]
 
 
-def test_a_scheduler_file_that_is_being_written_is_read_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_scheduler_file_that_is_being_written_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(existing, "WRITE_S", 300.0)
     path = tmp_path / "scheduler.json"
     path.touch()

@@ -104,9 +104,7 @@ def test_when_nothing_but_failures_is_met_the_rest_is_not_tried(
     monkeypatch.setattr(lease_policy, "MAX_LEASE_S", 2e-5)
     job, calls = tmp_path / "job", list[LeaseTask]()
     with monkeypatch.context() as patch:
-        patch.setattr(
-            driver, "run_lease", failing(run.run_lease, calls, 0, ExecutionError("a broken engine"))
-        )
+        patch.setattr(driver, "run_lease", failing(run.run_lease, calls, 0, ExecutionError("a broken engine")))
         with pytest.raises(FailedItemsError, match=rf"{MAX_FAILED_IN_ROW} of .* others were not tried"):
             papilio.count(senate, papilio.Butterfly(), engine="cpu", job=job)
     assert len(calls) < 6 * MAX_FAILED_IN_ROW

@@ -206,9 +206,7 @@ def test_a_cluster_with_credentials_of_its_own_is_reached_by_the_configuration_o
         monkeypatch.setenv(f"DASK_{key.upper().replace('.', '__').replace('-', '_')}", str(value))
     with dask_processes(tmp_path, 1) as (scheduler_file, _):
         assert json.loads(scheduler_file.read_text())["address"].startswith("tls://")
-        with pytest.raises(
-            ClusterError, match=r"no Dask scheduler answers at tls://.*Dask's configuration must name"
-        ):
+        with pytest.raises(ClusterError, match=r"no Dask scheduler answers at tls://.*Dask's configuration must name"):
             papilio.count(women, papilio.Butterfly(), cluster=scheduler_file)
         monkeypatch.setattr(existing, "CONNECT_S", TIMEOUT_S)
         monkeypatch.setattr(pool, "JOIN_S", TIMEOUT_S)

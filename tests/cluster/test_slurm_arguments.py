@@ -48,8 +48,7 @@ def run_script(script: str) -> dict[str, list[str]]:
         assert done.returncode == 0, done.stderr
         assert not (Path(folder) / "papilio-run-7").exists()
         return {
-            path.name: [os.fsdecode(word) for word in path.read_bytes().split(b"\0")[:-1]]
-            for path in notes.iterdir()
+            path.name: [os.fsdecode(word) for word in path.read_bytes().split(b"\0")[:-1]] for path in notes.iterdir()
         }
 
 

@@ -30,9 +30,7 @@ DEPLOY = ROOT / "deploy"
 
 def spec(**fields: Any) -> SbatchSpec:
     """Return a specification with the required fields filled in."""
-    return SbatchSpec(
-        **{"motif": "butterfly", "store": "graph", "time": "60", "memory_bytes": 2**30, **fields}
-    )
+    return SbatchSpec(**{"motif": "butterfly", "store": "graph", "time": "60", "memory_bytes": 2**30, **fields})
 
 
 def render(*flags: str) -> str:
@@ -143,9 +141,7 @@ def test_workers_get_the_configuration_of_local_workers() -> None:
     lines = [*render_count(spec()).splitlines()]
     begin = next(index for index, line in enumerate(lines) if line.startswith("run="))
     end = next(index for index, line in enumerate(lines) if line.startswith("# 1. "))
-    kept = [
-        line for line in lines[begin:end] if line.startswith(("run=", "export", "for", "    export", "done"))
-    ]
+    kept = [line for line in lines[begin:end] if line.startswith(("run=", "export", "for", "    export", "done"))]
     program = "import dask, json; print(json.dumps(dask.config.config))"
     script = "\n".join(["set -eu", *kept, f"exec \"{sys.executable}\" -c '{program}'"])
     others = {name: value for name, value in os.environ.items() if not name.startswith("DASK_")}
@@ -207,9 +203,7 @@ def test_options_of_the_slurm_cluster() -> None:
         "queue": "long", "cores": 4, "memory": "16GiB", "walltime": "01:00:00",
         "job_extra_directives": ["--gres=gpu:1"],
     }  # fmt: skip
-    lost = [
-        f"{key}=a{c}b" for c in " \n\t\x1b'\"\\$`;" for key in ("partition", "account", "logs", "interface")
-    ]
+    lost = [f"{key}=a{c}b" for c in " \n\t\x1b'\"\\$`;" for key in ("partition", "account", "logs", "interface")]
     for wrong in ("colour=red", "cores", "cores=", "cores=four", "gpus=1\n", *lost):
         with pytest.raises(InputError, match="slurm"):
             parse_slurm_options(wrong)
@@ -217,10 +211,7 @@ def test_options_of_the_slurm_cluster() -> None:
 
 def test_the_examples_are_what_render_writes() -> None:
     text = (DEPLOY / "README.md").read_text()
-    commands = [
-        shlex.split(block.replace("\\\n", " "))
-        for block in re.findall(r"```sh\n(papilio .*?)```", text, re.S)
-    ]
+    commands = [shlex.split(block.replace("\\\n", " ")) for block in re.findall(r"```sh\n(papilio .*?)```", text, re.S)]
     written = {}
     for command in commands:
         assert command[:4] == ["papilio", "slurm", "render", "count"]
@@ -228,9 +219,7 @@ def test_the_examples_are_what_render_writes() -> None:
         written[command[-1]] = render(*command[4:-2])
     assert sorted(written) == sorted(str(path.relative_to(ROOT)) for path in (DEPLOY / "slurm").iterdir())
     for name, script in written.items():
-        assert (ROOT / name).read_text() == script, (
-            f"{name}: write it again with the command in deploy/README.md"
-        )
+        assert (ROOT / name).read_text() == script, f"{name}: write it again with the command in deploy/README.md"
 
 
 def test_the_kubernetes_manifest_describes_a_cluster() -> None:
@@ -246,9 +235,7 @@ def test_the_kubernetes_manifest_describes_a_cluster() -> None:
     assert scheduler["readinessProbe"]["tcpSocket"]["port"] in ports
     assert scheduler["args"][:2] == ["dask", "scheduler"]
     assert worker["args"][:2] == ["dask", "worker"]
-    assert int(worker["args"][worker["args"].index("--nthreads") + 1]) == int(
-        worker["resources"]["limits"]["cpu"]
-    )
+    assert int(worker["args"][worker["args"].index("--nthreads") + 1]) == int(worker["resources"]["limits"]["cpu"])
     volumes = {volume["name"] for volume in parts["worker"]["spec"]["volumes"]}
     assert {mount["name"] for mount in worker["volumeMounts"]} <= volumes
     given = {entry["name"]: entry["value"] for container in (scheduler, worker) for entry in container["env"]}

@@ -140,9 +140,7 @@ def test_a_client_that_does_not_connect_closes_the_cluster(
 
 
 def test_a_scheduler_that_cannot_bind(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        Scheduler, "listen", raising(OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE)))
-    )
+    monkeypatch.setattr(Scheduler, "listen", raising(OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))))
     assert "Address already in use" in start_error(LocalExecutor(1))
     assert list(temporary.iterdir()) == []
 
@@ -160,9 +158,7 @@ def test_a_limit_of_processes(temporary: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("place", ["missing", "file"])
-def test_no_directory_for_temporary_files(
-    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_directory_for_temporary_files(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / place))
     text = start_error(LocalExecutor(1))
@@ -179,9 +175,7 @@ def test_other_errors_of_papilio_stay_what_they_are() -> None:
     with pytest.raises(ClusterError, match=r"^as it was$"), start_errors_named("local", "do something"):
         raise ClusterError("as it was")
     with (
-        pytest.raises(
-            ClusterError, match=r"^the local cluster does not start: StoreError: /x; do something$"
-        ),
+        pytest.raises(ClusterError, match=r"^the local cluster does not start: StoreError: /x; do something$"),
         start_errors_named("local", "do something"),
     ):
         raise StoreError("/x")
@@ -203,9 +197,7 @@ else:
 @pytest.mark.parametrize(
     "preload", [ONE_IS_KILLED, "raise MemoryError('a worker of the test')"], ids=["killed", "raises"]
 )
-def test_a_worker_that_ends_at_once_is_one_line_of_the_command(
-    preload: str, women: GraphStore, tmp_path: Path
-) -> None:
+def test_a_worker_that_ends_at_once_is_one_line_of_the_command(preload: str, women: GraphStore, tmp_path: Path) -> None:
     (tmp_path / "preload.py").write_text(preload)
     (tmp_path / "scratch").mkdir()
     environment = {

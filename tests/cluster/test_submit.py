@@ -76,9 +76,7 @@ def call(*args: object, code: int = 0) -> tuple[str, str]:
     return done.stdout, done.stderr
 
 
-def submit(
-    store: Path, scheduler: Path, job: Path, priority: Priority = "normal", per: Granularity = "total"
-) -> None:
+def submit(store: Path, scheduler: Path, job: Path, priority: Priority = "normal", per: Granularity = "total") -> None:
     """Submit from this process, whose client is closed when this returns."""
     papilio.submit(store, papilio.Butterfly(), cluster=scheduler, job=job, priority=priority, per=per)
 
@@ -164,9 +162,7 @@ def test_the_cluster_finishes_what_a_client_left(scheduler: Path, tmp_path: Path
     assert set(counts) == {299 * comb(300, 2)}
     found = status(job)
     assert (found.state, found.coordinator.state, found.coordinator.attempt) == ("finished", "finished", 1)
-    assert call("count", "butterfly", store, "--per", "vertex", "--job", job)[0].startswith(
-        f"{butterflies}\n"
-    )
+    assert call("count", "butterfly", store, "--per", "vertex", "--job", job)[0].startswith(f"{butterflies}\n")
     log = call("logs", job, "--follow")[0]
     for text in (
         "coordinator 1 of submission",
@@ -324,9 +320,7 @@ def test_two_coordinators_of_one_job_count_nothing_twice(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_jobs_share_the_workers_by_priority_and_none_starves(
-    store: Path, scheduler: Path, tmp_path: Path
-) -> None:
+def test_jobs_share_the_workers_by_priority_and_none_starves(store: Path, scheduler: Path, tmp_path: Path) -> None:
     low, high = tmp_path / "low", tmp_path / "high"
     submit(store, scheduler, low, "low")
     wait_for_leases(low, 1)
@@ -344,9 +338,7 @@ def test_a_directory_that_workers_do_not_see_is_refused(
 ) -> None:
     monkeypatch.setattr(submit_module, "find_folder_problem", submit_functions.look_elsewhere)
     job = tmp_path / "job"
-    with pytest.raises(
-        ClusterError, match=rf"worker tcp://\S+ cannot use the job: .*{job} does not exist there"
-    ):
+    with pytest.raises(ClusterError, match=rf"worker tcp://\S+ cannot use the job: .*{job} does not exist there"):
         submit(store, scheduler, job)
     assert list(tmp_path.iterdir()) == []
     job.mkdir()
@@ -412,6 +404,4 @@ def test_random_graphs_are_counted_by_the_cluster(store: Path, scheduler: Path, 
     with pytest.raises(InputError, match="null is 'edges', which is for random graphs: set samples, too"):
         papilio.submit(graph, "butterfly", cluster=scheduler, job=tmp_path / "other", null="edges")
     with pytest.raises(InputError, match=r"parts is .*: leave it out"):
-        papilio.submit(
-            graph, "butterfly", cluster=scheduler, job=tmp_path / "other", samples=9, parts="parts"
-        )
+        papilio.submit(graph, "butterfly", cluster=scheduler, job=tmp_path / "other", samples=9, parts="parts")

@@ -128,9 +128,7 @@ def test_resume_connects_to_no_scheduler_that_others_may_have_named(
 
 
 @pytest.mark.parametrize(("change", "message"), CHANGES)
-def test_resume_replaces_no_file_that_others_may_have_named(
-    change: object, message: str, job: Path, run: Run
-) -> None:
+def test_resume_replaces_no_file_that_others_may_have_named(change: object, message: str, job: Path, run: Run) -> None:
     precious = job.with_name("precious.csv")
     precious.write_text("precious")
     settings = json.loads((job / "job.json").read_text())["settings"]

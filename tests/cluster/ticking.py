@@ -48,9 +48,7 @@ def hold_interpreter(seconds: float) -> float:
     return gap[0]
 
 
-def tick_during_run(
-    engine_name: EngineName, side: int, per: Granularity, least_s: float
-) -> tuple[float, float]:
+def tick_during_run(engine_name: EngineName, side: int, per: Granularity, least_s: float) -> tuple[float, float]:
     """Count items of a complete graph in one call of the engine, as many as take ``least_s``, or all.
 
     Returns the seconds of the call, and the longest gap between ticks of another thread meanwhile.

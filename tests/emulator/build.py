@@ -121,9 +121,7 @@ def build_runtime(ucontext: bool = False) -> Path:
     texts = [path.read_text() for path in sorted((_HERE / "runtime").iterdir())]
 
     def build(folder: Path) -> None:
-        included = [
-            word for file in files for word in ("-include", str(file))
-        ]  # together: their headers once
+        included = [word for file in files for word in ("-include", str(file))]  # together: their headers once
         unit = ["-x", "c++", os.devnull, "-o", str(folder / "runtime.so"), "-ldl", "-lrt"]
         _run([compiler, *flags, *included, *unit], "the emulator's runtime")
 

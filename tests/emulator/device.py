@@ -121,13 +121,9 @@ class EmulatorKernel:
             )
         threads = math.prod(block)
         if threads > min(1024, self.max_threads):
-            raise EmulatorError(
-                f"{self.name}: {threads} threads in a block; at most {min(1024, self.max_threads)}"
-            )
+            raise EmulatorError(f"{self.name}: {threads} threads in a block; at most {min(1024, self.max_threads)}")
         if threads * math.prod(grid) >= 2**32:
-            raise EmulatorError(
-                f"{self.name}: {threads * math.prod(grid)} threads; the emulator numbers 2^32"
-            )
+            raise EmulatorError(f"{self.name}: {threads * math.prod(grid)} threads; the emulator numbers 2^32")
         if not 0 <= shared_mem <= self._device.max_shared_bytes:
             raise EmulatorError(
                 f"{self.name}: {shared_mem} bytes of dynamic shared memory; 0 to {self._device.max_shared_bytes}"
@@ -149,14 +145,10 @@ class EmulatorKernel:
             if pointer == "m" and not argument.flags.writeable:
                 raise EmulatorError(f"{where} is read-only, the parameter points to what may be written")
             if kind not in "sv" and (argument.itemsize != size or not _same_kind(kind, argument.dtype)):
-                raise EmulatorError(
-                    f"{where} has dtype {argument.dtype}, the parameter points to {kind}{size}"
-                )
+                raise EmulatorError(f"{where} has dtype {argument.dtype}, the parameter points to {kind}{size}")
             return ctypes.create_string_buffer(argument.ctypes.data.to_bytes(8, "little"), 8)
         if not isinstance(argument, np.generic):
-            raise EmulatorError(
-                f"{where} is of type {type(argument).__name__}; pass an array or a NumPy scalar"
-            )
+            raise EmulatorError(f"{where} is of type {type(argument).__name__}; pass an array or a NumPy scalar")
         if pointer != "-":
             raise EmulatorError(f"{where} is the value {argument!r}, the parameter is a pointer")
         if argument.dtype.itemsize != size or not _same_kind(kind, argument.dtype):
@@ -233,9 +225,7 @@ def _build_text(
 
 
 @cache  # devices load the same few sources thousands of times
-def _build(
-    stem: str, constants: tuple[tuple[str, int], ...], arch: int, runtime: Path
-) -> tuple[Path, tuple[str, ...]]:
+def _build(stem: str, constants: tuple[tuple[str, int], ...], arch: int, runtime: Path) -> tuple[Path, tuple[str, ...]]:
     path = SOURCES[f"{stem}.cu"]
     return _build_text(path.read_text(), path.name, dict(constants), arch, runtime)
 
@@ -296,9 +286,7 @@ class EmulatorDevice:
 
     def loads(self, text: str, name: str, defines: Mapping[str, int]) -> EmulatorModule:
         """Compile a source given as text, with the same constants; ``name`` is the file that messages show."""
-        return EmulatorModule(
-            self, *_build_text(text, name, with_constants(defines), self.arch, self.runtime)
-        )
+        return EmulatorModule(self, *_build_text(text, name, with_constants(defines), self.arch, self.runtime))
 
     def to_device(self, array: NDArray[Any]) -> Any:
         """A copy on the device, which is here."""

@@ -47,9 +47,7 @@ class Memory:
         array: NDArray[Any] = np.empty(shape, dtype)
         if array.nbytes == 0:
             return array
-        drawn = self._random.integers(
-            _POISON_LOW, _POISON_HIGH, min(array.nbytes, _POISON_BYTES), dtype=np.uint8
-        )
+        drawn = self._random.integers(_POISON_LOW, _POISON_HIGH, min(array.nbytes, _POISON_BYTES), dtype=np.uint8)
         poison = np.resize(drawn, array.nbytes)
         array.reshape(-1).view(np.uint8)[:] = poison
         address = array.ctypes.data

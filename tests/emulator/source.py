@@ -109,9 +109,7 @@ def _replace_shared(text: str) -> str:
     for number, match in enumerate(_SHARED.finditer(masked)):
         end = masked.find(";", match.end())
         if end < 0:
-            raise EmulatorError(
-                f"line {text.count(chr(10), 0, match.start()) + 1}: `;` missing after __shared__"
-            )
+            raise EmulatorError(f"line {text.count(chr(10), 0, match.start()) + 1}: `;` missing after __shared__")
         declaration = masked[match.end() : end]
         made = _dynamic_shared(declaration) if match["extern"] else _static_shared(declaration, number)
         missing = text.count("\n", match.start(), end + 1) - made.count("\n")

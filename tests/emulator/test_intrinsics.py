@@ -104,9 +104,7 @@ def test_bits(values: list[int], seed: int) -> None:
     x, y = (wide & np.uint64(2**32 - 1)).astype(np.uint32), (wide >> np.uint64(32)).astype(np.uint32)
     x[0], wide[0] = 0, 0
     out, wide_out = np.zeros((32, 14), np.uint32), np.zeros((32, 2), np.uint64)
-    EmulatorDevice(seed=seed).loads(_BITS, "bits.cu", {}).get_function("bits")(
-        (1,), (32,), (x, y, wide, out, wide_out)
-    )
+    EmulatorDevice(seed=seed).loads(_BITS, "bits.cu", {}).get_function("bits")((1,), (32,), (x, y, wide, out, wide_out))
 
     def signed(value: int) -> int:
         return value - 2**32 if value >= 2**31 else value
@@ -199,9 +197,7 @@ def test_active_mask_holds_the_caller_alone() -> None:
 def test_reduce() -> None:
     values = np.random.default_rng(5).integers(-(2**31), 2**31 - 1, 32).astype(np.int32)
     out = np.zeros((32, 8), np.int32)
-    EmulatorDevice(arch=800).loads(_REDUCE, "reduce.cu", {}).get_function("reduce")(
-        (1,), (32,), (values, out)
-    )
+    EmulatorDevice(arch=800).loads(_REDUCE, "reduce.cu", {}).get_function("reduce")((1,), (32,), (values, out))
     for lane in range(32):
         group = values[np.arange(32) % 3 == lane % 3]
         bits = group.view(np.uint32)
@@ -230,15 +226,11 @@ _FOLDS: list[Callable[[NDArray[np.integer]], int]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("kernel", "dtype"), [("narrow", np.uint32), ("with_sign", np.int32), ("wide", np.uint64)]
-)
+@pytest.mark.parametrize(("kernel", "dtype"), [("narrow", np.uint32), ("with_sign", np.int32), ("wide", np.uint64)])
 def test_atomics(kernel: str, dtype: type[np.integer[Any]]) -> None:
     info = np.iinfo(dtype)
     for seed in range(4):
-        values = np.random.default_rng(seed).integers(
-            int(info.min) // 256, int(info.max) // 256, 128, dtype=dtype
-        )
+        values = np.random.default_rng(seed).integers(int(info.min) // 256, int(info.max) // 256, 128, dtype=dtype)
         at, old = np.zeros(9, dtype), np.zeros((2, 128), dtype)
         at[1], at[2], at[3] = info.max, info.min, np.array(-1).astype(dtype)
         EmulatorDevice(seed=seed).loads(_ATOMICS, "atomics.cu", {}).get_function(kernel)(

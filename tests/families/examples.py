@@ -94,18 +94,14 @@ def _all_bicliques(edges: list[tuple[int, int]]) -> Iterator[Row]:
     neighbours: dict[int, set[int]] = {}
     for u, v in edges:
         neighbours.setdefault(u, set()).add(v)
-    begun: list[tuple[tuple[int, ...], set[int], list[int]]] = [
-        ((), {v for _, v in edges}, sorted(neighbours))
-    ]
+    begun: list[tuple[tuple[int, ...], set[int], list[int]]] = [((), {v for _, v in edges}, sorted(neighbours))]
     while begun:
         chosen, shared, later = begun.pop()
         for at, u in enumerate(later):
             if both := shared & neighbours[u]:
                 begun.append(((*chosen, u), both, later[at + 1 :]))
                 yield from (
-                    ((*chosen, u), others)
-                    for q in range(1, len(both) + 1)
-                    for others in combinations(sorted(both), q)
+                    ((*chosen, u), others) for q in range(1, len(both) + 1) for others in combinations(sorted(both), q)
                 )
 
 

@@ -193,9 +193,7 @@ def test_a_run_that_is_cut_answers_for_the_items_that_it_finished(
 
 
 @of_questions
-def test_plans_have_the_items_and_survive_json(
-    motif: Motif, per: Granularity, stores: Mapping[str, Path]
-) -> None:
+def test_plans_have_the_items_and_survive_json(motif: Motif, per: Granularity, stores: Mapping[str, Path]) -> None:
     plan = papilio.plan(stores[family_of(motif).graph_kind], motif, per=per, **HERE)
     plan.validate()
     assert papilio.CountPlan.from_dict(json.loads(json.dumps(plan.to_dict()))) == plan
@@ -252,9 +250,7 @@ def test_estimates_hold_the_count_or_are_refused(motif: Motif) -> None:
 @of_motifs
 def test_estimates_of_vertices_are_of_the_layers_of_the_graph_or_refused(motif: Motif) -> None:
     if "vertex" not in motif.granularities or not overrides(motif, "probe_vertices"):
-        with pytest.raises(
-            UnsupportedError, match=r"cannot be counted per vertex|cannot estimate counts per vertex"
-        ):
+        with pytest.raises(UnsupportedError, match=r"cannot be counted per vertex|cannot estimate counts per vertex"):
             sample(motif, "vertex")
         return
     found, wanted = sample(motif, "vertex"), define(motif, "vertex")
@@ -264,9 +260,7 @@ def test_estimates_of_vertices_are_of_the_layers_of_the_graph_or_refused(motif: 
     for layer, vector in wanted.vectors.items():
         shares = found.vertices[layer]["estimate"]
         assert not shares[vector == 0].any(), "no motif, no share"
-        assert shares.sum() / found.count == pytest.approx(vector.sum() / wanted.total), (
-            "members of each motif"
-        )
+        assert shares.sum() / found.count == pytest.approx(vector.sum() / wanted.total), "members of each motif"
     with pytest.raises(UnsupportedError, match="counts per edge cannot be estimated"):
         papilio.estimate(graph_of(motif), motif, per="edge")
 
@@ -277,9 +271,7 @@ def test_random_graphs_are_counted_or_refused(motif: Motif) -> None:
     found = papilio.significance(graph, motif, samples=3, seed=46, **HERE)
     assert (found.count, len(found.samples), found.null) == (define(motif).total, 3, null)
     assert papilio.significance(graph, motif, samples=3, seed=46, **HERE).samples == found.samples
-    with pytest.raises(
-        UnsupportedError, match=r"random graphs have different edges|cannot be counted per edge"
-    ):
+    with pytest.raises(UnsupportedError, match=r"random graphs have different edges|cannot be counted per edge"):
         papilio.significance(graph, motif, samples=3, per="edge", **HERE)
     wrong = "degrees" if motif.needs_signs else "signs"
     with pytest.raises(UnsupportedError, match=f"null is {wrong!r}, and a .* signs: use null"):
@@ -404,9 +396,7 @@ def list_rows(folder: Path, row: Family, motif: Motif) -> list[tuple[Any, ...]]:
 
 @of_first
 @pytest.mark.usefixtures("short_leases")
-def test_listings_have_the_rows_of_the_definition(
-    motif: Motif, stores: Mapping[str, Path], tmp_path: Path
-) -> None:
+def test_listings_have_the_rows_of_the_definition(motif: Motif, stores: Mapping[str, Path], tmp_path: Path) -> None:
     row = family_of(motif)
     store = stores[row.graph_kind]
     if not can_be_listed(motif):
@@ -429,9 +419,7 @@ def test_listings_have_the_rows_of_the_definition(
     assert all(each in wanted for each in rows)
     job, output = tmp_path / "job", tmp_path / "resumed"
     with pytest.raises(Stopped):
-        papilio.enumerate(
-            store, motif, output=output, limit=None, job=job, progress=stop_after_a_lease, **HERE
-        )
+        papilio.enumerate(store, motif, output=output, limit=None, job=job, progress=stop_after_a_lease, **HERE)
     assert not output.exists()
     resumed = papilio.resume_job(job)
     assert 1 == resumed.leases_before < resumed.leases

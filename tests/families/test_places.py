@@ -118,12 +118,7 @@ def test_users_of_other_libraries_find_it(row: Family) -> None:
 @of_rows
 def test_the_overview_lists_it(row: Family) -> None:
     table = sections("README.md", "| motif | answers | commands |", "\n\n")
-    motifs = [
-        term
-        for line in table.splitlines()
-        if line
-        for term in re.split(r", (?!q\))", line.split(" | ")[0][2:])
-    ]
+    motifs = [term for line in table.splitlines() if line for term in re.split(r", (?!q\))", line.split(" | ")[0][2:])]
     require(
         any(speaks_of(term, row) for term in motifs) or speaks_of(table, row), "README.md",
         f"{example(row).term!r} to the table `What it counts`",
@@ -199,9 +194,7 @@ def test_the_search_for_wrong_counts_draws_it(row: Family) -> None:
     )
     drawn = [cases.draw_case(number, "tiny") for number in range(400) if cases.draw_family(number) == name]
     assert drawn
-    assert all(case.question.motif.name == name for case in drawn), (
-        f"{file}: DRAWS[{name!r}] draws other motifs"
-    )
+    assert all(case.question.motif.name == name for case in drawn), f"{file}: DRAWS[{name!r}] draws other motifs"
     assert {case.question.per for case in drawn} == {
         per for case in drawn for per in case.question.motif.granularities
     }, f"{file}: DRAWS[{name!r}] does not draw all granularities"

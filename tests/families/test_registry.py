@@ -54,9 +54,7 @@ def decisions_by_motif(tree: ast.AST) -> Iterator[tuple[int, str]]:
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_nothing_above_the_kernels_asks_which_motif_it_has(path: Path) -> None:
     found = list(decisions_by_motif(ast.parse(path.read_text(encoding="utf-8"))))
-    assert not found, (
-        f"{path}:{found[0][0]} is {found[0][1]}: what differs by motif stands in papilio/families.py"
-    )
+    assert not found, f"{path}:{found[0][0]} is {found[0][1]}: what differs by motif stands in papilio/families.py"
 
 
 @pytest.mark.parametrize(
@@ -98,9 +96,7 @@ def test_sums_of_vectors_follow_the_members_of_each_cell() -> None:
     row = family_of(Butterfly())
     assert row.vector_sums(Butterfly(), 7, {}) == {"u": 14, "v": 14, "edge": 28}
     assert family_of(Biclique(3, 5)).vector_sums(Biclique(3, 5), 2, {}) == {"u": 6, "v": 10}
-    varied = Family(
-        Biclique, row.engines, row.memory, members=lambda motif, cell: {"u": cell[0], "v": cell[1]}
-    )
+    varied = Family(Biclique, row.engines, row.memory, members=lambda motif, cell: {"u": cell[0], "v": cell[1]})
     assert varied.vector_sums(Biclique(), 5, {(1, 4): 3, (2, 7): 2}) == {"u": 7, "v": 26}
 
 
@@ -113,9 +109,7 @@ def test_an_engine_that_a_family_does_not_have_is_refused() -> None:
     only = Family(Biclique, {"gpu": "x:Y"}, row.memory, row.members)
     assert only.settle_engine("auto") == ("gpu", "bicliques are counted on GPUs")
     sampled = family_of(Projection("u", significance="degrees", samples=10))
-    with pytest.raises(
-        UnsupportedError, match=r"projections with significance \"degrees\" are listed on CPUs, and"
-    ):
+    with pytest.raises(UnsupportedError, match=r"projections with significance \"degrees\" are listed on CPUs, and"):
         sampled.settle_engine("gpu", listing=True)
     with pytest.raises(UnsupportedError, match=r"on GPUs, and engine is 'cpu'; give 'gpu' or 'auto'"):
         only.settle_engine("cpu")

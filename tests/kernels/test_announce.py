@@ -145,9 +145,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], str]]:
         os.close(ours)
 
 
-def test_a_terminal_shows_a_line(
-    compilations: Compilations, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_terminal_shows_a_line(compilations: Compilations, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     with terminal(monkeypatch) as written:
         compile_for(compilations, clock, 1)
         assert written() == f"{COMPILING}\r\n"
@@ -267,9 +265,7 @@ def test_every_command_that_compiles_says_so_on_a_terminal(
     assert (done.exit_code, COMPILING in done.stdout + done.stderr) == (0, False), "nobody watches a pipe"
 
 
-def test_workers_tell_their_clients(
-    compilations: Compilations, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_workers_tell_their_clients(compilations: Compilations, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     from papilio.cluster import dispatcher
 
     monkeypatch.setattr(dispatcher, "tell_compiling_by", compilations.tell_by)
@@ -286,9 +282,7 @@ def test_workers_tell_their_clients(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("flags", "told"), [((), 1), (("--workers", "2", "--cluster", "local"), 1), (("--quiet",), 0)]
-)
+@pytest.mark.parametrize(("flags", "told"), [((), 1), (("--workers", "2", "--cluster", "local"), 1), (("--quiet",), 0)])
 def test_a_first_count_says_that_it_compiles(flags: tuple[str, ...], told: int, tmp_path: Path) -> None:
     """In this process or in two workers, above the bar, once."""
     write_store(tmp_path / "store", GRAPH, provenance={})

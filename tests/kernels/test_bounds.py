@@ -35,9 +35,7 @@ def test_what_is_refused_per_vertex_is_counted_otherwise_where_that_is_possible(
             load_engine(motif, "cpu", 1).prepare(signed, motif, "vertex")
 
 
-def test_engines_refuse_exactly_what_could_pass_the_bound(
-    engine: EngineCase, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_engines_refuse_exactly_what_could_pass_the_bound(engine: EngineCase, monkeypatch: pytest.MonkeyPatch) -> None:
     """In K(5, 6) a U vertex is in 4 * C(6, 2) = 60 butterflies, which is also its bound."""
     graph = complete_graph(5, 6)
     for one in (graph, graph.swap_layers()):

@@ -20,8 +20,7 @@ def compiled_functions() -> dict[str, ast.FunctionDef]:
         f"{path.relative_to(ROOT)}:{node.name}": node
         for path in sorted((ROOT / "papilio").rglob("*.py"))
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.FunctionDef)
-        and {"compiled", "inlined"} & set(map(ast.unparse, node.decorator_list))
+        if isinstance(node, ast.FunctionDef) and {"compiled", "inlined"} & set(map(ast.unparse, node.decorator_list))
     }
 
 
@@ -130,9 +129,7 @@ BUDGETS = (
     ("question", "functions", "modules"),
     [BUDGETS[0], *(pytest.param(*budget, marks=pytest.mark.slow) for budget in BUDGETS[1:])],
 )
-def test_a_first_question_compiles_few_functions(
-    question: str, functions: int, modules: int, tmp_path: Path
-) -> None:
+def test_a_first_question_compiles_few_functions(question: str, functions: int, modules: int, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", FIRST % question], capture_output=True, text=True, timeout=600, check=True, cwd=ROOT,
         env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)},

@@ -45,9 +45,7 @@ def test_folding_is_associative_and_commutative(parts: list[Partial]) -> None:
     assert whole == content(fold_partials(a, fold_partials(b, c)))
     assert whole == content(fold_partials(fold_partials(c, a), b))
     assert whole[0] == a.total + b.total + c.total
-    assert whole[2]["edge"] == [
-        sum(entry) for entry in zip(*(p.vectors["edge"].tolist() for p in parts), strict=True)
-    ]
+    assert whole[2]["edge"] == [sum(entry) for entry in zip(*(p.vectors["edge"].tolist() for p in parts), strict=True)]
 
 
 def test_folding_leaves_its_arguments_alone() -> None:
@@ -71,9 +69,7 @@ def test_cells_fold_by_size_of_both_sides(tables: list[dict[tuple[int, int], int
     a, b, c = (Partial(1, sum(table.values()), 1, {}, table) for table in tables)
     folded = fold_partials(fold_partials(a, b), c)
     assert folded.cells == fold_partials(a, fold_partials(c, b)).cells
-    assert folded.cells == {
-        cell: sum(table.get(cell, 0) for table in tables) for cell in set().union(*tables)
-    }
+    assert folded.cells == {cell: sum(table.get(cell, 0) for table in tables) for cell in set().union(*tables)}
     assert folded.total == sum(folded.cells.values())
     assert [a.cells, b.cells, c.cells] == tables
 

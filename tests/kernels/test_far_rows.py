@@ -108,9 +108,7 @@ def test_cpu_loops_of_parts(per: Granularity, tmp_path: Path) -> None:
     ("schedule", "per"),
     [*((name, "total") for name in SCHEDULES), *VECTORS],
 )
-def test_cuda_kernels(
-    schedule: str, per: Granularity, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cuda_kernels(schedule: str, per: Granularity, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = ButterflyGpu(emulator(1), SCHEDULES[schedule])
     prepared = engine.prepare(GRAPH, Butterfly(), per)
     near = engine.run(prepared, 0, prepared.n_items)

@@ -100,9 +100,7 @@ def call_anew(folder: Path) -> tuple[int, list[str]]:
     return answer, [name for name, written in after.items() if before.get(name) != written]
 
 
-@pytest.mark.parametrize(
-    "damage", [lambda code: b"", lambda code: code[:-1], lambda code: code.replace(b"q", b"d", 1)]
-)
+@pytest.mark.parametrize("damage", [lambda code: b"", lambda code: code[:-1], lambda code: code.replace(b"q", b"d", 1)])
 def test_a_damaged_file_is_compiled_again(damage: Any, folder: Path) -> None:
     answer, (name,) = call_anew(folder)
     assert answer == 42

@@ -160,13 +160,9 @@ def test_tables_of_bicliques(bicliques: BicliqueCase, reference_graph: Reader, n
 
 
 @pytest.mark.parametrize("name", ["senate", "movielens-100k"])
-def test_rows_of_bicliques_of_dense_graphs(
-    bicliques: BicliqueCase, reference_graph: Reader, name: str
-) -> None:
+def test_rows_of_bicliques_of_dense_graphs(bicliques: BicliqueCase, reference_graph: Reader, name: str) -> None:
     row = bicliques.bicliques(reference_graph(name), Biclique(3)).cells
-    assert {cell: row[cell] for cell in ((3, 2), (3, 3))} == {
-        cell: BICLIQUES[name][cell] for cell in ((3, 2), (3, 3))
-    }
+    assert {cell: row[cell] for cell in ((3, 2), (3, 3))} == {cell: BICLIQUES[name][cell] for cell in ((3, 2), (3, 3))}
 
 
 @pytest.mark.parametrize("name", by_size(["opsahl-ucforum", "bonanza", "marvel", "youtube-groupmemberships"]))

@@ -80,9 +80,7 @@ def test_robins_alexander_is_the_share_of_closed_paths(graph: BipartiteGraph) ->
     assert 4 * found.butterflies == len(closed_walks(graph))
     if paths:
         assert found.fraction == Fraction(len(closed_walks(graph)), len(paths))
-        assert found.value == pytest.approx(
-            bipartite.robins_alexander_clustering(networkx_of(graph)), rel=1e-15
-        )
+        assert found.value == pytest.approx(bipartite.robins_alexander_clustering(networkx_of(graph)), rel=1e-15)
     else:
         assert found.fraction is None
         assert found.value is None
@@ -115,11 +113,7 @@ def test_local_clustering_of_edges(graph: BipartiteGraph) -> None:
     for i, (u, v) in enumerate(edge_list(graph)):
         own = sum(path[1:3] == [("u", u), ("v", v)] for path in paths)
         shut = sum(path[1:3] == [("u", u), ("v", v)] for path in closed)
-        assert (
-            (found.three_paths["edge"][i], found.butterflies["edge"][i])
-            == (own, shut)
-            == (own, support[u, v])
-        )
+        assert (found.three_paths["edge"][i], found.butterflies["edge"][i]) == (own, shut) == (own, support[u, v])
         assert found.values["edge"]["closed"][i] == pytest.approx(share(shut, own), rel=1e-15, nan_ok=True)
 
 
@@ -140,9 +134,7 @@ def test_relabelling_and_swapping_layers(graph: BipartiteGraph, seed: int) -> No
             np.testing.assert_array_equal(turned[other][name], values)
     levels = papilio.cohesion_profile(graph, engine="cpu").levels
     assert papilio.cohesion_profile(renamed, engine="cpu").levels == levels
-    for level, turned_level in zip(
-        levels, papilio.cohesion_profile(swapped, engine="cpu").levels, strict=True
-    ):
+    for level, turned_level in zip(levels, papilio.cohesion_profile(swapped, engine="cpu").levels, strict=True):
         assert (level.n_u, level.n_v) == (turned_level.n_v, turned_level.n_u)
         assert (level.least, level.components) == (turned_level.least, turned_level.components)
 
@@ -334,9 +326,7 @@ def test_a_unipartite_graph_is_refused(unipartite: Path) -> None:
         (papilio.cohesion_profile, "the cohesion profile"),
         (papilio.top_butterflies, "the number of butterflies"),
     ):
-        with pytest.raises(
-            UnsupportedError, match=f"{name} is defined on bipartite graphs; .*one is unipartite"
-        ):
+        with pytest.raises(UnsupportedError, match=f"{name} is defined on bipartite graphs; .*one is unipartite"):
             measure(unipartite)
 
 
@@ -351,9 +341,7 @@ def test_a_unipartite_graph_is_refused(unipartite: Path) -> None:
         (papilio.local_clustering, {"output": "no/such/file"}, StoreError, "no/such"),
     ],
 )
-def test_questions_that_make_no_sense(
-    measure: Any, options: dict[str, Any], error: Any, message: str
-) -> None:
+def test_questions_that_make_no_sense(measure: Any, options: dict[str, Any], error: Any, message: str) -> None:
     with pytest.raises(error, match=message):
         measure(complete_graph(3, 3), **options)
 
@@ -415,9 +403,7 @@ def test_the_commands_for_vertices_and_edges(women: Path, run: Run, tmp_path: Pa
     code, said, err = run("measure", "top", women, "-n", "2", *cpu)
     assert (code, said) == (0, "u\twoman 2\t91\nu\twoman 0\t75\nv\t107\t143\nv\t106\t86\n"), err
     code, said, err = run("measure", "top", women, "--per", "edge", "-n", "1", *cpu, "--json")
-    assert json.loads(said)["top"] == [
-        {"place": "edge", "ids": [2, 7], "labels": ["woman 2", 107], "count": 35}
-    ], err
+    assert json.loads(said)["top"] == [{"place": "edge", "ids": [2, 7], "labels": ["woman 2", 107], "count": 35}], err
 
 
 def test_the_commands_say_what_is_wrong(women: Path, unipartite: Path, run: Run, tmp_path: Path) -> None:

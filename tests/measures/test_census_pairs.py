@@ -38,9 +38,7 @@ def drugs(tmp_path_factory: pytest.TempPathFactory) -> GraphStore:
     """Three drugs: A and B agree on T1 to T4 and differ on T5, C acts against both on T1."""
     directory = tmp_path_factory.mktemp("drugs")
     rows = {"A": "++--+", "B": "++---", "C": "-+   "}
-    lines = [
-        f"{drug} T{i} {sign}1\n" for drug, row in rows.items() for i, sign in enumerate(row, 1) if sign != " "
-    ]
+    lines = [f"{drug} T{i} {sign}1\n" for drug, row in rows.items() for i, sign in enumerate(row, 1) if sign != " "]
     (directory / "drugs.txt").write_text("".join(lines), encoding="utf-8")
     return papilio.convert(directory / "drugs.txt", directory / "drugs", sign=3)
 
@@ -90,15 +88,11 @@ def test_pairs_of_labelled_vertices(drugs: GraphStore, tmp_path: Path) -> None:
     assert table.column_names == [
         "first", "first_label", "second", "second_label", "++", "--", "+-", *CLASSES, *GROUPS,
     ]  # fmt: skip
-    assert table.to_pylist() == [
-        {"first": 0, "first_label": "A", "second": 1, "second_label": "B", **pair.columns}
-    ]
+    assert table.to_pylist() == [{"first": 0, "first_label": "A", "second": 1, "second_label": "B", **pair.columns}]
     assert table.schema.metadata[b"papilio.graph_hash"].decode() == drugs.hash
     conflicting = papilio.census_pairs(drugs, "u", by="conflicting", n=2, **INLINE).pairs
     assert [pair.labels for pair in conflicting] == [("A", "B"), ("A", "C")]
-    assert (
-        papilio.census_pairs(drugs, "u", by="incoherent", output=file, overwrite=True, **INLINE).pairs == ()
-    )
+    assert papilio.census_pairs(drugs, "u", by="incoherent", output=file, overwrite=True, **INLINE).pairs == ()
     assert pq.read_table(file).num_rows == 0
 
 
@@ -123,9 +117,7 @@ def test_graphs_in_memory(drugs: GraphStore, tmp_path: Path) -> None:
     (pair,) = papilio.census_pairs(graph, "u", by="coherent", n=1, **INLINE).pairs
     assert pair.labels == (0, 1)
     labelled = LabelledGraph(graph, np.array([7, 5, 6]), None)
-    (pair,) = papilio.census_pairs(
-        labelled, "u", by="coherent", n=1, output=tmp_path / "p.parquet", **INLINE
-    ).pairs
+    (pair,) = papilio.census_pairs(labelled, "u", by="coherent", n=1, output=tmp_path / "p.parquet", **INLINE).pairs
     assert pair.labels == (7, 5)
     assert pq.read_table(tmp_path / "p.parquet")["first_label"].to_pylist() == [7]
     assert papilio.census_vertices(graph, "u", **INLINE).groups["mixed"].tolist() == [5, 5, 2]
@@ -139,9 +131,7 @@ def test_progress_is_told(votes: GraphStore) -> None:
     assert events[-1] == PhaseAdvanced(1.0)
 
 
-def test_what_makes_no_sense_is_refused(
-    drugs: GraphStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_makes_no_sense_is_refused(drugs: GraphStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="by is 'mixed'; expected coherent, incoherent or conflicting"):
         papilio.census_pairs(drugs, "u", by="mixed")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="n is 0; the minimum is 1"):
@@ -226,9 +216,7 @@ def test_the_command_writes_vertices(drugs: GraphStore, tmp_path: Path, run: Run
         (("--top", 3, "--by", "mixed"), "'mixed' is not one of"),
     ],
 )
-def test_flags_that_do_not_go_together(
-    drugs: GraphStore, run: Run, flags: tuple[object, ...], message: str
-) -> None:
+def test_flags_that_do_not_go_together(drugs: GraphStore, run: Run, flags: tuple[object, ...], message: str) -> None:
     code, said, err = run("census", drugs.path, "--pair-side", "u", *HERE, *flags)
     assert (code, said) == (2, "")
     assert message in err

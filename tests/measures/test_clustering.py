@@ -29,11 +29,7 @@ def means_by_definition(graph: BipartiteGraph, layer: str) -> dict[str, list[Fra
     found: dict[str, list[Fraction | None]] = {mode: [] for mode in MODES}
     for vertex in range(graph.n_u if layer == "u" else graph.n_v):
         own = sets.get((layer, vertex), set())
-        pairs = [
-            (own, other)
-            for key, other in sets.items()
-            if key[0] == layer and key[1] != vertex and own & other
-        ]
+        pairs = [(own, other) for key, other in sets.items() if key[0] == layer and key[1] != vertex and own & other]
         for mode, divisor in (
             ("dot", lambda a, b: len(a | b)),
             ("min", lambda a, b: min(len(a), len(b))),
@@ -126,6 +122,4 @@ def test_the_sum_keeps_what_a_plain_sum_loses() -> None:
     exact = (n * Fraction(1, n) + Fraction(n - 1, n)) / (n + 1)
     assert found.partners[0] == n + 1
     assert abs(Fraction(float(found.means["max"][0])) - exact) <= exact / 2**50
-    assert all(
-        a <= b for a, b in pairwise([found.means["dot"][0], found.means["max"][0], found.means["min"][0]])
-    )
+    assert all(a <= b for a, b in pairwise([found.means["dot"][0], found.means["max"][0], found.means["min"][0]]))

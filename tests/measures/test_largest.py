@@ -154,9 +154,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_command(store: Path, tmp_path: Path, run: Run) -> None:
     code, out, err = run("measure", "maximum-clique", store)
     assert (code, out) == (0, "3\nada\tbob\tcyd\n"), err
-    code, out, err = run(
-        "measure", "maximum-clique", store, "--per", "vertex", "--output", tmp_path / "x.parquet"
-    )
+    code, out, err = run("measure", "maximum-clique", store, "--per", "vertex", "--output", tmp_path / "x.parquet")
     assert (code, out.splitlines()[2:]) == (
         0,
         ["size  vertices", "   1         1", "   2         1", "   3         3"],

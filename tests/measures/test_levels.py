@@ -21,9 +21,7 @@ def pieces(graph: BipartiteGraph, size: int) -> Iterator[tuple[np.ndarray, np.nd
         yield graph.u[start : start + size], graph.v[start : start + size]
 
 
-def level_by_definition(
-    graph: BipartiteGraph, level: int, levels: dict[tuple[str, int], int]
-) -> CohesionLevel:
+def level_by_definition(graph: BipartiteGraph, level: int, levels: dict[tuple[str, int], int]) -> CohesionLevel:
     whole = nx.Graph()
     whole.add_nodes_from(levels)
     whole.add_edges_from((("u", u), ("v", v)) for u, v in edge_list(graph))
@@ -40,9 +38,7 @@ def test_levels_are_those_of_the_definition(graph: BipartiteGraph, n: int, seed:
     random = np.random.default_rng(seed)
     levels_u = random.integers(0, n, graph.n_u).astype(np.uint8)
     levels_v = random.integers(0, n, graph.n_v).astype(np.uint8)
-    of = {("u", i): int(x) for i, x in enumerate(levels_u)} | {
-        ("v", i): int(x) for i, x in enumerate(levels_v)
-    }
+    of = {("u", i): int(x) for i, x in enumerate(levels_u)} | {("v", i): int(x) for i, x in enumerate(levels_v)}
     found = list(join_levels(levels_u, levels_v, (pieces(graph, size) for _ in repeat(None))))
     assert [row.level for row in found] == sorted(set(of.values()), reverse=True)
     assert found == [level_by_definition(graph, row.level, of) for row in found]

@@ -92,18 +92,14 @@ def read_mutants(folder: Path = FOLDER) -> list[Mutant]:
         reasons = " ".join(text for kind, text in found if kind == "equivalent")
         kinds = {kind for kind, _ in found}
         if len(kinds) != 1 or bool(tests) == bool(reasons):
-            raise ValueError(
-                f"{path} begins neither with '# killed by: TEST' nor with '# equivalent: REASON'"
-            )
+            raise ValueError(f"{path} begins neither with '# killed by: TEST' nor with '# equivalent: REASON'")
         mutants.append(Mutant(path, tests, reasons))
     return mutants
 
 
 def apply(patch: Path, tree: Path, *options: str) -> str:
     """Apply a patch to a tree; return what git has against it, empty when it fits."""
-    environment = os.environ | {
-        "GIT_CEILING_DIRECTORIES": str(tree.parent)
-    }  # no part of a repository around it
+    environment = os.environ | {"GIT_CEILING_DIRECTORIES": str(tree.parent)}  # no part of a repository around it
     command = ["git", "apply", *options, str(patch)]
     done = subprocess.run(command, cwd=tree, capture_output=True, text=True, env=environment, check=False)
     return "" if done.returncode == 0 else done.stderr.strip() or "git apply failed"

@@ -104,9 +104,7 @@ def manifest_of(*parts: PartInfo, **values: Any) -> PartitionManifest:
     return replace(manifest, **values)
 
 
-def write_wedges(
-    path: Path, n_parts: int, *, overwrite: bool = False, change: int = 0, **values: Any
-) -> Partition:
+def write_wedges(path: Path, n_parts: int, *, overwrite: bool = False, change: int = 0, **values: Any) -> Partition:
     """Write a partition of ``n_parts`` parts of the same content; ``change`` is added to a middle."""
     starts, ends = start_block(9), end_block(9)
     starts.middles[0] += change

@@ -53,9 +53,7 @@ def assert_equal_counts(
     return len(parts)
 
 
-@pytest.mark.parametrize(
-    "motif", [Clique(), Clique(3), Clique(4), MaximalClique(), MaximalClique(3)], ids=str
-)
+@pytest.mark.parametrize("motif", [Clique(), Clique(3), Clique(4), MaximalClique(), MaximalClique(3)], ids=str)
 def test_any_budget_counts_by_the_definition(motif: Question) -> None:
     @laws(12)
     @given(graphs(), st.floats(0, 1.2))
@@ -105,9 +103,7 @@ def test_down_to_one_root_for_each_part(tmp_path: Path, monkeypatch: pytest.Monk
         parts = clique_parts_of(partition)
         assert {part.roots.size for part in parts} == {1}
         found = count_clique_parts(load_engine(motif, "cpu", 1), graph, parts, motif)
-        cliques = list(
-            (cliques_of if isinstance(motif, Clique) else maximal_cliques)(graph.n, edges_of(graph))
-        )
+        cliques = list((cliques_of if isinstance(motif, Clique) else maximal_cliques)(graph.n, edges_of(graph)))
         assert found.total == len(cliques)
         assert partition.manifest.replication > 1
 
@@ -130,9 +126,7 @@ def test_several_row_groups_runs_and_threads(tmp_path: Path, monkeypatch: pytest
         pytest.param("wiki-Vote", MaximalClique(), 0.6, marks=pytest.mark.slow),
     ],
 )  # fmt: skip
-def test_reference_graphs(
-    tmp_path: Path, shared_data: Path, name: str, motif: Question, share: float
-) -> None:
+def test_reference_graphs(tmp_path: Path, shared_data: Path, name: str, motif: Question, share: float) -> None:
     graph = read(shared_data, name)
     assert assert_equal_counts(graph, tmp_path, motif, share) > 1
 
@@ -158,9 +152,7 @@ def test_a_root_that_fits_no_part_is_named_with_the_budget_that_would_do(tmp_pat
         ({}, "pair_blocks", "for butterflies"),
     ],
 )
-def test_what_cannot_be_cut_is_refused(
-    tmp_path: Path, options: dict[str, str], strategy: Strategy, word: str
-) -> None:
+def test_what_cannot_be_cut_is_refused(tmp_path: Path, options: dict[str, str], strategy: Strategy, word: str) -> None:
     with pytest.raises(UnsupportedError, match=word):
         cut(random_graph(1, 20, 0.2), tmp_path, Clique(3), strategy=strategy, options=options)
 
@@ -180,9 +172,7 @@ def test_a_partition_says_whom_it_serves(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("motif", [Clique(3), MaximalClique(3)], ids=str)
-def test_cutting_stays_within_the_host_memory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, motif: Question
-) -> None:
+def test_cutting_stays_within_the_host_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, motif: Question) -> None:
     monkeypatch.setattr(edges, "ROW_GROUP_EDGES", 1 << 17)
     random = np.random.default_rng(1)
     n, degree, host_bytes = 80_000, 30, 44 << 20

@@ -41,9 +41,7 @@ def replace_file(path: Path, name: str, table: pa.Table, block: str = "s0") -> N
     digest, size = replace_sealed(file, table), file.stat().st_size
     manifest = PartitionManifest.from_json((path / "partition.json").read_text(), "partition.json")
     blocks = [
-        replace(
-            each, files=[replace(f, n_bytes=size, digest=digest) if f.name == name else f for f in each.files]
-        )
+        replace(each, files=[replace(f, n_bytes=size, digest=digest) if f.name == name else f for f in each.files])
         if each.name == block
         else each
         for each in manifest.blocks

@@ -92,9 +92,7 @@ def assert_rows(rows: DiskRows, graph: BipartiteGraph, edge_ids: NDArray[np.int6
         own = rows.u if layer == "u" else rows.v
         size = own.n_rows
         places = slice(index.offsets[first], index.offsets[first + size])
-        np.testing.assert_array_equal(
-            own.indptr, index.offsets[first : first + size + 1] - index.offsets[first]
-        )
+        np.testing.assert_array_equal(own.indptr, index.offsets[first : first + size + 1] - index.offsets[first])
         np.testing.assert_array_equal(own.order, order[:size])
         np.testing.assert_array_equal(own.split, index.split[first : first + size])
         np.testing.assert_array_equal(own.work, work[first : first + size])
@@ -109,14 +107,10 @@ def assert_rows(rows: DiskRows, graph: BipartiteGraph, edge_ids: NDArray[np.int6
 @pytest.mark.parametrize("with_edges", [False, True])
 @pytest.mark.parametrize("extra", [0, 20_000, 10**9])
 @pytest.mark.parametrize("name", GRAPHS)
-def test_rows_are_those_of_the_index(
-    tmp_path: Path, scratch: Path, name: str, extra: int, with_edges: bool
-) -> None:
+def test_rows_are_those_of_the_index(tmp_path: Path, scratch: Path, name: str, extra: int, with_edges: bool) -> None:
     graph = GRAPHS[name]
     store = store_of(tmp_path, graph)
-    with write_disk_rows(
-        store, scratch, least_bytes(graph, with_edges) + extra, 3, with_edges=with_edges
-    ) as rows:
+    with write_disk_rows(store, scratch, least_bytes(graph, with_edges) + extra, 3, with_edges=with_edges) as rows:
         assert_rows(rows, graph, np.arange(graph.n_edges) if with_edges else None)
 
 
@@ -179,9 +173,7 @@ def test_spill_or_memory() -> None:
 def test_too_little_memory_is_said_before_anything_is_written(tmp_path: Path, scratch: Path) -> None:
     graph = GRAPHS["one hub"]
     store = store_of(tmp_path, graph)
-    with pytest.raises(
-        CapacityError, match=r"503 vertices need 14084 bytes .* a row group of 256 edges 12288"
-    ):
+    with pytest.raises(CapacityError, match=r"503 vertices need 14084 bytes .* a row group of 256 edges 12288"):
         write_disk_rows(store, scratch, 26_000, 2)
     wide = skewed(20_000, 3, 9000)
     shutil.rmtree(tmp_path / "graph")
@@ -213,8 +205,7 @@ def test_rows_of_a_unipartite_graph_are_later_and_earlier_neighbours(
         assert rows.u.order.tolist() == rows.v.order.tolist() == order
         for layer, side in ((rows.u, 1), (rows.v, -1)):
             wanted = [
-                sorted((rank[b], edge) for b, edge in near[a].items() if (rank[b] - rank[a]) * side > 0)
-                for a in order
+                sorted((rank[b], edge) for b, edge in near[a].items() if (rank[b] - rank[a]) * side > 0) for a in order
             ]
             found = layer.read(0, layer.n_rows).tolist(), layer.read_edges(0, layer.n_rows).tolist()
             assert list(zip(*found, strict=True)) == [each for row in wanted for each in row]
@@ -317,9 +308,7 @@ def test_a_store_out_of_order(tmp_path: Path, scratch: Path) -> None:
         write_disk_rows(store, scratch, 10**9, 2)
     u, v = graph.u.copy(), graph.v.copy()
     u[7] = graph.n_u
-    with pytest.raises(
-        StoreError, match=rf"row group 0: u holds ids 1 to {graph.n_u}; expected 0 to {graph.n_u - 1}"
-    ):
+    with pytest.raises(StoreError, match=rf"row group 0: u holds ids 1 to {graph.n_u}; expected 0 to {graph.n_u - 1}"):
         degrees(rewrite(store, u, v))
     swap = np.r_[BATCH : 2 * BATCH, :BATCH, 2 * BATCH : graph.n_edges]
     with pytest.raises(StoreError, match=r"row group 1: edge .* comes after"):

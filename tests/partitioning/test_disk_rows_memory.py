@@ -32,9 +32,7 @@ def even_graph() -> BipartiteGraph:
 def measure(path: str, host_bytes: int) -> int:
     """Return how far resident memory rises while the rows are made; in a process of its own."""
     parent = Path(path).parent
-    small = write_store(
-        f"{path}-small", BipartiteGraph.from_edges([0, 1], [1, 0]), provenance={}, overwrite=True
-    )
+    small = write_store(f"{path}-small", BipartiteGraph.from_edges([0, 1], [1, 0]), provenance={}, overwrite=True)
     with write_disk_rows(small, parent, 1 << 30, 2):
         degrees(open_store(path), threads=2)  # libraries are loaded, and their first blocks of memory taken
     with PeakMemory() as peak, write_disk_rows(open_store(path), parent, host_bytes, 2) as rows:

@@ -61,9 +61,7 @@ def costs_by_sets(
         later = [set(rows[root]) for root in range(len(rows)) if groups[root] >= group]
         needed = set().union(*(rows[root] for root in members))
         held = sum(len(needed & row) for row in later)
-        costs.append(
-            int(root_bytes[members].sum()) + sum(int(column_bytes[c]) for c in needed) + entry_bytes * held
-        )
+        costs.append(int(root_bytes[members].sum()) + sum(int(column_bytes[c]) for c in needed) + entry_bytes * held)
     return costs
 
 
@@ -81,9 +79,7 @@ def grow_by_definition(
         while True:
             open_roots = [r for r in range(len(rows)) if groups[r] < 0]
             shared = {r: sum(int(column_bytes[c]) for c in held & set(rows[r])) for r in open_roots}
-            touched = [
-                r for r in open_roots if held & set(rows[r]) and refused_at.get(r) != held & set(rows[r])
-            ]
+            touched = [r for r in open_roots if held & set(rows[r]) and refused_at.get(r) != held & set(rows[r])]
             if touched:
                 key = {r: shared[r] / max(weight[r], 1) if by_share else shared[r] for r in touched}
                 root = min(touched, key=lambda r: (-key[r], r))
@@ -174,9 +170,7 @@ def test_a_root_too_large_for_any_part_is_named(name: str) -> None:
     rows = [[0], [0, 1], [1, 2, 3, 4], [4]]
     indptr, columns = pack(rows)
     bytes_each = np.full(5, 10, np.int64)
-    with pytest.raises(
-        CapacityError, match=r"root 2 with its closure needs 41 bytes, more than the 40 bytes"
-    ):
+    with pytest.raises(CapacityError, match=r"root 2 with its closure needs 41 bytes, more than the 40 bytes"):
         GROUPINGS[name](PricedRows(indptr, columns, bytes_each, np.ones(4, np.int64)), 40)
 
 
@@ -197,9 +191,7 @@ def test_a_root_that_fits_only_after_others_waits_for_them(name: str) -> None:
 def test_one_large_root_does_not_end_a_group_with_room() -> None:
     rows = [[0, 1], [0, *range(2, 9)], *([0] for _ in range(20))]
     indptr, columns = pack(rows)
-    groups = grow_groups(
-        PricedRows(indptr, columns, np.ones(9, np.int64), np.zeros(22, np.int64)), 8, by_share=False
-    )
+    groups = grow_groups(PricedRows(indptr, columns, np.ones(9, np.int64), np.zeros(22, np.int64)), 8, by_share=False)
     assert groups.tolist().count(groups[0]) == 21
     assert groups[1] != groups[0]
 

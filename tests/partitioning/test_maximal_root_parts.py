@@ -72,9 +72,7 @@ def test_any_budget_counts_by_the_definition() -> None:
 
 @pytest.mark.parametrize("anchor", ["u", "v"])
 @pytest.mark.parametrize("motif", [MaximalBiclique(), MaximalBiclique(2, 3), MaximalBiclique(3, 1)], ids=str)
-def test_parts_of_known_graphs(
-    tmp_path: Path, example_data: Path, motif: MaximalBiclique, anchor: str
-) -> None:
+def test_parts_of_known_graphs(tmp_path: Path, example_data: Path, motif: MaximalBiclique, anchor: str) -> None:
     women = read_edges(example_data / "southern-women.txt.gz")
     assert assert_equal_counts(women, tmp_path, motif, 0.5, anchor) > 0
     planted = planted_graph(7, 150, 120, 8, 8, 500, 0.1)
@@ -85,9 +83,7 @@ def test_parts_of_known_graphs(
 def test_the_cut_depends_on_no_threads(tmp_path: Path, group: Grouping) -> None:
     graph = skewed_graph(4, 120, 100, 900)
     with cutting_by(group):
-        one, two = (
-            cut_maximal(graph, tmp_path, MaximalBiclique(), "u", 0.5, threads=threads) for threads in (1, 3)
-        )
+        one, two = (cut_maximal(graph, tmp_path, MaximalBiclique(), "u", 0.5, threads=threads) for threads in (1, 3))
     assert one.hash == two.hash
     assert one.manifest.replication > 1
     assert any(part.excluded.size for part in parts_of(one) if isinstance(part, MaximalPart))

@@ -89,9 +89,7 @@ GRAPHS = {
 
 @pytest.mark.parametrize("anchor", ["u", "v"])
 @pytest.mark.parametrize(("name", "size"), all_pairs(GRAPHS, SIZES), ids=str)
-def test_every_biclique_is_in_exactly_one_part(
-    tmp_path: Path, name: str, size: tuple[int, int], anchor: str
-) -> None:
+def test_every_biclique_is_in_exactly_one_part(tmp_path: Path, name: str, size: tuple[int, int], anchor: str) -> None:
     graph, (p, q) = GRAPHS[name], size
     several = 0
     for share in (0.05, 0.4, 1.0):
@@ -217,9 +215,7 @@ def test_a_graph_that_fits_is_one_part_with_only_its_core(tmp_path: Path) -> Non
     assert partition.manifest.replication == 16 / 19
 
 
-@pytest.mark.parametrize(
-    "graph", [graph_of(set(), 0, 0), graph_of({(0, 0), (1, 1)}, 2, 2)], ids=["empty", "matching"]
-)
+@pytest.mark.parametrize("graph", [graph_of(set(), 0, 0), graph_of({(0, 0), (1, 1)}, 2, 2)], ids=["empty", "matching"])
 def test_nothing_in_a_biclique_is_no_part(tmp_path: Path, graph: BipartiteGraph) -> None:
     partition = cut(graph, tmp_path, Biclique(2, 2), "auto", 0.5)
     assert partition.manifest.parts == ()
@@ -263,9 +259,7 @@ def test_host_memory_that_does_not_do_is_refused_with_what_would(tmp_path: Path)
     assert {path.name for path in tmp_path.iterdir()} == {"graph"}
 
 
-def test_parts_are_no_larger_than_the_host_memory_can_cut(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_parts_are_no_larger_than_the_host_memory_can_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = skewed_graph(3, 200, 150, 1500)
     assert len(cut(graph, tmp_path, Biclique(2, 2), "v", 2.0).manifest.parts) == 1
     monkeypatch.setattr(root_parts, "ENTRY_BYTES", HOST_BYTES // 600)

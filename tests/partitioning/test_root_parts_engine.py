@@ -39,9 +39,7 @@ def assert_equal_counts(
 
 
 @pytest.mark.parametrize("anchor", ["u", "v"])
-@pytest.mark.parametrize(
-    "motif", [Biclique(1, 3), Biclique(2, 2), Biclique(3, 3), Biclique(), Biclique(q=2)], ids=str
-)
+@pytest.mark.parametrize("motif", [Biclique(1, 3), Biclique(2, 2), Biclique(3, 3), Biclique(), Biclique(q=2)], ids=str)
 def test_southern_women(tmp_path: Path, example_data: Path, motif: Biclique, anchor: str) -> None:
     graph = read_edges(example_data / "southern-women.txt.gz")
     assert assert_equal_counts(graph, tmp_path, motif, 0.3, anchor) > 1

@@ -69,9 +69,7 @@ def test_root_parts_come_back(tmp_path: Path) -> None:
     part = root_part()
     with write_partition(tmp_path / "p") as writer:
         writer.write_block("r0", part)
-        info = PartInfo(
-            0, ("r0",), "u", PartSizes(2, 4, 4, 2), 2, 5, {"items": [0, 2], "work": [0, 5]}, part.nbytes
-        )
+        info = PartInfo(0, ("r0",), "u", PartSizes(2, 4, 4, 2), 2, 5, {"items": [0, 2], "work": [0, 5]}, part.nbytes)
         writer.finish(manifest_of(info, family="roots", layer="u"))
     found = open_partition(tmp_path / "p").read_part(0)
     assert isinstance(found, RootPart)
@@ -185,9 +183,7 @@ def test_which_bicliques_it_serves(tmp_path: Path) -> None:
     part = root_part()
     with write_partition(tmp_path / "p") as writer:
         writer.write_block("r0", part)
-        info = PartInfo(
-            0, ("r0",), "u", PartSizes(2, 4, 4, 2), 2, 5, {"items": [0, 2], "work": [0, 5]}, part.nbytes
-        )
+        info = PartInfo(0, ("r0",), "u", PartSizes(2, 4, 4, 2), 2, 5, {"items": [0, 2], "work": [0, 5]}, part.nbytes)
         roots = writer.finish(manifest_of(info, family="roots", layer="u", least_p=2, least_q=3))
     roots.require_serves(Biclique(2, 3), "total")
     roots.require_serves(Biclique(4, 9), "vertex")

@@ -114,9 +114,7 @@ def test_parts_of_drawn_graphs(
         partition = cut(graph, request)
     except CapacityError:
         return
-    assert (
-        check_partition(partition, graph, request).butterflies() == count_butterflies(edge_list(graph)).total
-    )
+    assert check_partition(partition, graph, request).butterflies() == count_butterflies(edge_list(graph)).total
 
 
 def test_every_strategy_is_obeyed_and_says_what_it_moves(cut: Cut) -> None:
@@ -209,25 +207,19 @@ def test_a_hub_has_blocks_of_its_own(cut: Cut) -> None:
     assert any(part.sizes.vertices == 1 + arms for part in partition.manifest.parts)
     expected = count_butterflies(edge_list(graph)).total
     assert check_partition(partition, graph, ask(least + 1)).butterflies() == expected
-    with pytest.raises(
-        CapacityError, match=r"vertex 1 of layer U, a start with 267 middles, and vertex 0, an end"
-    ):
+    with pytest.raises(CapacityError, match=r"vertex 1 of layer U, a start with 267 middles, and vertex 0, an end"):
         cut(graph, ask(least, "pair_blocks"))
 
 
 def test_pair_blocks_go_on_where_no_closure_fits(cut: Cut) -> None:
     graph = skewed_graph(4, 70, 90, 1200)
     request = ask(limits(graph, (0.1,))[0])
-    with pytest.raises(
-        CapacityError, match=r"vertex \d+ of layer [UV] with its closure needs .* or use pair_blocks"
-    ):
+    with pytest.raises(CapacityError, match=r"vertex \d+ of layer [UV] with its closure needs .* or use pair_blocks"):
         cut(graph, ask(request.limit_bytes, "bcpar"))
     partition = cut(graph, request)
     assert partition.manifest.strategy == "pair_blocks"
     assert partition.manifest.reason.startswith("bcpar cannot")
-    assert (
-        check_partition(partition, graph, request).butterflies() == count_butterflies(edge_list(graph)).total
-    )
+    assert check_partition(partition, graph, request).butterflies() == count_butterflies(edge_list(graph)).total
 
 
 def test_the_budget_that_a_refusal_names_will_do(cut: Cut) -> None:
@@ -243,10 +235,7 @@ def test_the_budget_that_a_refusal_names_will_do(cut: Cut) -> None:
             break
         except CapacityError as error:  # the other layer
             limit = int(re.findall(r"take ([\d,]+) as a part", str(error))[0].replace(",", ""))
-    assert (
-        check_partition(partition, graph, ask(limit)).butterflies()
-        == count_butterflies(edge_list(graph)).total
-    )
+    assert check_partition(partition, graph, ask(limit)).butterflies() == count_butterflies(edge_list(graph)).total
 
 
 @pytest.mark.parametrize("strategy", ["pair_blocks", "bcpar"])
@@ -262,20 +251,14 @@ def test_little_host_memory_makes_smaller_steps(cut: Cut, strategy: Strategy, ho
     limit = limits(graph, (0.5,))[0]
     request = ask(limit, strategy, host=host)
     partition = cut(graph, request)
-    assert (
-        check_partition(partition, graph, request).butterflies() == count_butterflies(edge_list(graph)).total
-    )
+    assert check_partition(partition, graph, request).butterflies() == count_butterflies(edge_list(graph)).total
     with pytest.raises(CapacityError, match="host memory"):
         cut(graph, ask(limit, strategy, host=host // 4))
 
 
-def test_groups_are_not_tried_where_that_takes_longer_than_it_saves(
-    cut: Cut, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_groups_are_not_tried_where_that_takes_longer_than_it_saves(cut: Cut, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("papilio.partitioning.wedge_parts._GROWN_ENTRIES_PER_S", 1.0)
-    manifest = cut(
-        skewed_graph(3, 80, 60, 900), ask(limits(skewed_graph(3, 80, 60, 900), (0.25,))[0])
-    ).manifest
+    manifest = cut(skewed_graph(3, 80, 60, 900), ask(limits(skewed_graph(3, 80, 60, 900), (0.25,))[0])).manifest
     assert manifest.strategy == "pair_blocks"
     assert manifest.reason.startswith("bcpar is not tried")
 

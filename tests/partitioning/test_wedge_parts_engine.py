@@ -23,9 +23,7 @@ from tests.tools.parts import vector_ids
 from tests.tools.strategies import edge_list
 
 
-def cut(
-    directory: Path, graph: BipartiteGraph, per: Granularity, share: float, strategy: Strategy
-) -> Partition:
+def cut(directory: Path, graph: BipartiteGraph, per: Granularity, share: float, strategy: Strategy) -> Partition:
     """Cut a graph into parts that take at most a share of the larger layer's as one part."""
     part_bytes = WEDGES.raw(per) + WEDGES.predict_part(Butterfly(), "cpu", per, 1)[0]
     store = store_of(directory / "graph", graph)
@@ -37,9 +35,7 @@ def cut(
     return cut_wedges(store, directory / "parts", Butterfly(), {}, request)
 
 
-def count(
-    partition: Partition, engine: EngineCase, graph: BipartiteGraph, per: Granularity
-) -> tuple[int, dict]:
+def count(partition: Partition, engine: EngineCase, graph: BipartiteGraph, per: Granularity) -> tuple[int, dict]:
     """Run every part and add up."""
     total = 0
     sums = {"u": np.zeros(graph.n_u, np.uint64), "v": np.zeros(graph.n_v, np.uint64)}

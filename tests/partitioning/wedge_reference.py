@@ -79,9 +79,7 @@ def count_part(part: WedgePart, wedges: Wedges, graph: BipartiteGraph | None = N
     wedges.middles.update(found)
 
 
-def check_edge(
-    graph: BipartiteGraph | None, layer: str, edges: np.ndarray, at: int, own: int, middle: int
-) -> None:
+def check_edge(graph: BipartiteGraph | None, layer: str, edges: np.ndarray, at: int, own: int, middle: int) -> None:
     """Check that an edge id is that of the edge between a vertex and a middle; none is kept without a graph."""
     if graph is None:
         assert edges.size == 0
@@ -105,9 +103,7 @@ def check_form(part: WedgePart, wedges: Wedges) -> None:
     assert set(ends.ends.tolist()) == set(range(ends.rank.size))
     for vertex, work in zip(starts.ids.tolist(), starts.work.tolist(), strict=True):
         assert work == wedges.work[part.layer, vertex] > 0
-    types = {
-        np.dtype(np.int32): (starts.rank, starts.ids, starts.middles, ends.rank, ends.ids, ends.middle_rank)
-    }
+    types = {np.dtype(np.int32): (starts.rank, starts.ids, starts.middles, ends.rank, ends.ids, ends.middle_rank)}
     types[np.dtype(np.int32)] += (ends.middle_ids, ends.ends)
     types[np.dtype(np.int64)] = (starts.work, starts.indptr, starts.edges, ends.indptr, ends.edges)
     assert all(array.dtype == dtype for dtype, arrays in types.items() for array in arrays)

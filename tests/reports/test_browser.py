@@ -84,10 +84,7 @@ def test_the_page_loads_without_errors_and_fits(
     assert page.evaluate("document.documentElement.scrollWidth") == width
     heading = page.inner_text("h1")
     assert heading.startswith({"experiment": "Strong scaling of", "job": "Butterfly count"}[which])
-    assert (
-        page.evaluate("getComputedStyle(document.querySelector('section')).backgroundColor")
-        == "rgb(255, 255, 255)"
-    )
+    assert page.evaluate("getComputedStyle(document.querySelector('section')).backgroundColor") == "rgb(255, 255, 255)"
     assert page.evaluate(OVERLAPS, TEXTS) == []
     assert [text for text, lines in page.evaluate(LINES, ".value") if lines > 1] == []
     page.close()
@@ -112,9 +109,7 @@ CONTRASTS = """selector => {
 
 
 @pytest.mark.parametrize(("scheme", "paper"), [("light", "rgb(255, 255, 255)"), ("dark", "rgb(27, 32, 41)")])
-def test_all_text_is_readable_in_light_and_in_dark(
-    browser: Any, measured: Path, scheme: str, paper: str
-) -> None:
+def test_all_text_is_readable_in_light_and_in_dark(browser: Any, measured: Path, scheme: str, paper: str) -> None:
     page = browser.new_page(viewport={"width": 1280, "height": 900}, color_scheme=scheme)
     page.goto((measured / "report" / "report.html").as_uri(), wait_until="load")
     assert page.evaluate("getComputedStyle(document.querySelector('section')).backgroundColor") == paper
@@ -124,9 +119,7 @@ def test_all_text_is_readable_in_light_and_in_dark(
     page.close()
 
 
-def test_a_number_that_no_screen_holds_breaks_between_its_digits_by_three(
-    browser: Any, odd_job: Path
-) -> None:
+def test_a_number_that_no_screen_holds_breaks_between_its_digits_by_three(browser: Any, odd_job: Path) -> None:
     facts = read_job(odd_job)
     assert facts.result is not None
     result = replace(facts.result, count=comb(400, 200))
@@ -141,9 +134,7 @@ def test_a_number_that_no_screen_holds_breaks_between_its_digits_by_three(
 
 
 def test_no_text_of_a_figure_lies_on_another(browser: Any, measured: Path) -> None:
-    rows = rows_by_class(
-        CENSUS_CLASSES, {each.cell: 10 ** (3 * at) for at, each in enumerate(CENSUS_CLASSES)}
-    )
+    rows = rows_by_class(CENSUS_CLASSES, {each.cell: 10 ** (3 * at) for at, each in enumerate(CENSUS_CLASSES)})
     census = measured / "census.svg"
     census.write_bytes(draw_census(rows, "").svg)
     page = browser.new_page(viewport={"width": 1280, "height": 900})

@@ -60,9 +60,7 @@ def test_weak_scaling_compares_work_per_second() -> None:
 
 
 def test_counts_that_differ_are_loud() -> None:
-    with pytest.raises(
-        ExecutionError, match="the counts of graph g differ: 6 in jobs/w1-r1, 7 in jobs/w2-r1"
-    ):
+    with pytest.raises(ExecutionError, match="the counts of graph g differ: 6 in jobs/w1-r1, 7 in jobs/w2-r1"):
         gather_points([run(1, 1, 1.0), run(2, 1, 1.0, count=7)])
 
 
@@ -78,9 +76,7 @@ def test_rows_have_the_speedup_of_each_run() -> None:
 
 def test_rows_survive_parquet(tmp_path: Path) -> None:
     path = tmp_path / "rows.parquet"
-    write_rows(
-        path, {"a": "int", "b": "float", "c": "text"}, [{"a": 1, "b": 0.5, "c": "x", "d": 2}, {"a": None}]
-    )
+    write_rows(path, {"a": "int", "b": "float", "c": "text"}, [{"a": 1, "b": 0.5, "c": "x", "d": 2}, {"a": None}])
     assert pq.read_table(path).to_pylist() == [
         {"a": 1, "b": 0.5, "c": "x"},
         {"a": None, "b": None, "c": None},

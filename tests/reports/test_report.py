@@ -51,9 +51,7 @@ def shown(path: Path) -> str:
 
 
 def svg_texts(path: Path) -> set[str]:
-    return {
-        "".join(each.itertext()) for each in ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}text")
-    }
+    return {"".join(each.itertext()) for each in ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}text")}
 
 
 def test_the_page_of_an_experiment(measured: Path) -> None:
@@ -65,13 +63,9 @@ def test_the_page_of_an_experiment(measured: Path) -> None:
     assert "--workers 1,2" in text or "--workers 2,1" in text
     assert f"To reproduce cd {Path.cwd()} papilio scale" in text
     last = json.loads((measured / "report" / "results.json").read_text())["points"][-1]
-    warned = re.search(
-        r"The runs with 2 workers took [\d.]+ s, less than 10 s: .* little about scaling", text
-    )
+    warned = re.search(r"The runs with 2 workers took [\d.]+ s, less than 10 s: .* little about scaling", text)
     assert (warned is not None) == (last["seconds_median"] < 10)
-    texts = {
-        name: svg_texts(measured / "report" / "figures" / f"{name}.svg") for name in ("speedup", "leases-w2")
-    }
+    texts = {name: svg_texts(measured / "report" / "figures" / f"{name}.svg") for name in ("speedup", "leases-w2")}
     assert {"0.0", "1.0", "ideal"} <= texts["speedup"], "the axis begins at 0"
     assert "leases; their shades alternate, to tell them apart" in texts["leases-w2"]
     for heading in (
@@ -100,9 +94,7 @@ def test_the_page_of_a_job_escapes_what_users_name(odd_job: Path, tmp_path: Path
     assert "Butterfly count finished" in text
     assert f"papilio count butterfly '{shown(odd_job.parent)}/graph' --per total" in text
     assert f"--job '{shown(odd_job)}-again'" in text
-    counting = re.search(
-        r" total (\d+\.\d+) s time (\d+\.\d+) s Time: everything except starting the workers", text
-    )
+    counting = re.search(r" total (\d+\.\d+) s time (\d+\.\d+) s Time: everything except starting the workers", text)
     assert counting is not None
     assert f"{counting[2]} s time" in text, "the tile and the table are of one definition"
     results = json.loads((output / "results.json").read_text())
@@ -169,15 +161,11 @@ def test_a_resumed_job_shows_every_session(votes: GraphStore, tmp_path: Path) ->
 
 
 def test_a_comparison_shows_its_z_and_how_to_repeat_it(votes: GraphStore, tmp_path: Path) -> None:
-    found = papilio.significance(
-        votes.path, "butterfly", samples=30, seed=7, job=tmp_path / "job", cluster="inline"
-    )
+    found = papilio.significance(votes.path, "butterfly", samples=30, seed=7, job=tmp_path / "job", cluster="inline")
     text = text_of(assert_self_contained(write_report(tmp_path / "job")))
     assert "Butterfly count compared with random graphs" in text
     assert "asked butterfly per total against 30 random graphs (null model degrees)" in text
-    assert (
-        f"z against random graphs {found.z:.4g}" in text or f"{found.z:.4g} z against random graphs" in text
-    )
+    assert f"z against random graphs {found.z:.4g}" in text or f"{found.z:.4g} z against random graphs" in text
     assert "--per total --null degrees --samples 30 --seed 7 --steps 20" in text
 
 

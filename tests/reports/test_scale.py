@@ -91,9 +91,7 @@ def test_strong_scaling_on_local_workers(measured: Path) -> None:
 def test_the_timeline_holds_every_work_item_once(measured: Path) -> None:
     spans = pq.read_table(measured / "report" / "leases.parquet").to_pylist()
     for workers, repeat in product((1, 2), range(1, repetitions() + 1)):
-        own = sorted(
-            (e["start"], e["stop"]) for e in spans if (e["workers"], e["repeat"]) == (workers, repeat)
-        )
+        own = sorted((e["start"], e["stop"]) for e in spans if (e["workers"], e["repeat"]) == (workers, repeat))
         assert own[0][0] == 0
         assert all(before[1] == after[0] for before, after in pairwise(own))
         result = papilio.open_job(measured / "jobs" / f"w{workers}-r{repeat}").result()
@@ -105,9 +103,7 @@ def test_every_run_is_a_job_that_can_be_verified(measured: Path) -> None:
     assert checked.count == SENATE
 
 
-def test_the_same_command_runs_nothing_again_and_more_repetitions_only_those(
-    votes: GraphStore, tmp_path: Path
-) -> None:
+def test_the_same_command_runs_nothing_again_and_more_repetitions_only_those(votes: GraphStore, tmp_path: Path) -> None:
     output = tmp_path / "x"
     call_json(*scale(votes, output))
     again = call(*scale(votes, output))
@@ -118,15 +114,11 @@ def test_the_same_command_runs_nothing_again_and_more_repetitions_only_those(
 
 
 @pytest.mark.slow
-def test_a_killed_experiment_goes_on_and_measures_the_killed_run_anew(
-    votes: GraphStore, tmp_path: Path
-) -> None:
+def test_a_killed_experiment_goes_on_and_measures_the_killed_run_anew(votes: GraphStore, tmp_path: Path) -> None:
     output = tmp_path / "x"
     arguments = ["scale", "count", "butterfly", votes.path, "--cluster", "local", "--workers", "1", "--repeat",
                  "3", "--output", str(output), "--no-figures", "--no-warm-up"]  # fmt: skip
-    process = subprocess.Popen(
-        [sys.executable, "-m", "papilio", *arguments], cwd=ROOT, stderr=subprocess.DEVNULL
-    )
+    process = subprocess.Popen([sys.executable, "-m", "papilio", *arguments], cwd=ROOT, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 600
     while not (output / "jobs" / "w1-r2" / "job.json").exists():
         assert time.monotonic() < deadline
@@ -201,9 +193,7 @@ def test_generated_graphs_are_made_once(tmp_path: Path) -> None:
 def test_another_graph_is_refused(votes: GraphStore, tmp_path: Path) -> None:
     begin_scaling(tmp_path / "x", Butterfly(), [votes.path], [1], repeat=1, cluster="inline")
     call("generate", "complete", tmp_path / "other", "--n-u", 3, "--n-v", 3)
-    assert f"is an experiment with graph {votes.hash}" in fails(
-        *scale(str(tmp_path / "other"), tmp_path / "x")
-    )
+    assert f"is an experiment with graph {votes.hash}" in fails(*scale(str(tmp_path / "other"), tmp_path / "x"))
     # Nor for a point of its own in strong scaling.
     assert votes.hash in fails(*scale(str(tmp_path / "other"), tmp_path / "x", "--workers", "2"))
 
@@ -248,10 +238,7 @@ def test_a_run_that_fails_is_reported_and_the_others_go_on(votes: GraphStore, tm
     output = tmp_path / "x"
     done = call(*scale(votes, output, "--workers", "1,2"), code=1)
     assert "2 workers, run 1 of 1: FAILED, workers is 2" in done.stderr
-    assert (
-        "1 of the runs failed; repeat the command to run them again. First: 2 workers, repetition 1"
-        in done.stderr
-    )
+    assert "1 of the runs failed; repeat the command to run them again. First: 2 workers, repetition 1" in done.stderr
     assert [run.workers for run in ExperimentDirectory(output).finished_runs()] == [1]
     page = (output / "report" / "report.html").read_text()
     assert "the inline cluster has one worker" in page

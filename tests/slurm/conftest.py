@@ -47,9 +47,7 @@ class Slurm:
     def submit(self, script: Path, *flags: str) -> str:
         """Submit a script from the folder and return the job's id."""
         command = ["sbatch", "--parsable", *flags, str(script)]
-        answer = subprocess.run(
-            command, cwd=self.folder, check=True, capture_output=True, text=True, timeout=120
-        )
+        answer = subprocess.run(command, cwd=self.folder, check=True, capture_output=True, text=True, timeout=120)
         self.jobs.append(answer.stdout.strip())
         return self.jobs[-1]
 
@@ -144,9 +142,7 @@ def slurm(slurm_daemons: None, tmp_path: Path) -> Iterator[Slurm]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def limited(
-    slurm_daemons: None, votes: GraphStore, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Slurm | None]:
+def limited(slurm_daemons: None, votes: GraphStore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slurm | None]:
     """A count with a time limit, submitted first: Slurm looks at time limits every half minute only.
 
     It waits for more workers than there are, so that it runs when its limit is near. Only a slow test looks at it.

@@ -124,9 +124,7 @@ def test_the_loss_of_a_node_costs_time_only(slurm: Slurm, store: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two workers are bound to a processor each")
-def test_each_gpu_worker_has_its_device_and_its_processor(
-    slurm: Slurm, votes: GraphStore, tmp_path: Path
-) -> None:
+def test_each_gpu_worker_has_its_device_and_its_processor(slurm: Slurm, votes: GraphStore, tmp_path: Path) -> None:
     """The whole script, with a driver library in place of GPUs and the cpu engine in place of kernels."""
     build_driver(tmp_path)
     note = tmp_path / "dask"

@@ -58,10 +58,7 @@ def test_a_failing_count_gives_the_job_its_exit_code(slurm: Slurm) -> None:
     end = slurm.wait_end(job, 600)
     assert (end["JobState"], end["ExitCode"]) == ("FAILED", "3:0"), slurm.output()
     assert "no such store" in slurm.output()
-    assert (
-        f"failed with exit code 3; logs of the scheduler and the workers are in {slurm.folder}"
-        in slurm.output()
-    )
+    assert f"failed with exit code 3; logs of the scheduler and the workers are in {slurm.folder}" in slurm.output()
     logs = {path.name for path in (slurm.folder / f"papilio-run-{job}").iterdir()}
     assert {"scheduler.log", "workers.log"} <= logs
 

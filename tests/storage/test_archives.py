@@ -75,9 +75,7 @@ def test_the_file_of_data_in_a_tar_file_is_read(tmp_path: Path, mode: str, calle
 
 
 def test_the_file_of_data_in_a_zip_file_is_read(tmp_path: Path) -> None:
-    path = zipped(
-        tmp_path / "a.zip", {"a/README.txt": b"x", "a/ratings.csv": CSV, "__MACOSX/a/._ratings.csv": b"x"}
-    )
+    path = zipped(tmp_path / "a.zip", {"a/README.txt": b"x", "a/ratings.csv": CSV, "__MACOSX/a/._ratings.csv": b"x"})
     assert papilio.count(path, "butterfly").count == 1
     store = papilio.convert(path, tmp_path / "store")
     assert store.manifest.provenance["member"] == "a/ratings.csv"
@@ -103,9 +101,7 @@ def test_several_files_of_data_are_listed_and_one_is_chosen(tmp_path: Path, firs
         ("tar", tar(tmp_path / "x.tar.gz", members, "w:gz")),
         ("zip", zipped(tmp_path / "x.zip", members)),
     ):
-        with pytest.raises(
-            InputError, match=rf"several files of data: .*; choose one, as in {scheme}://a.csv::.*x\."
-        ):
+        with pytest.raises(InputError, match=rf"several files of data: .*; choose one, as in {scheme}://a.csv::.*x\."):
             papilio.read(path)
         assert papilio.count(f"{scheme}://b.csv::{path}", "butterfly").count == 1
 
@@ -187,9 +183,7 @@ def test_workbooks_and_arrays_name_the_way(tmp_path: Path) -> None:
     ):
         path = tmp_path / called
         path.write_bytes(data)
-        with pytest.raises(
-            InputError, match=rf"{called} is a workbook.*save the sheet as CSV.*pandas\.read_excel"
-        ):
+        with pytest.raises(InputError, match=rf"{called} is a workbook.*save the sheet as CSV.*pandas\.read_excel"):
             papilio.read(path)
     arrays = zipped(tmp_path / "a.npz", {"data.npy": b"", "indices.npy": b""})
     with pytest.raises(InputError, match=r"scipy\.sparse\.load_npz"):

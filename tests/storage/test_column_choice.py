@@ -125,9 +125,7 @@ def test_dates_of_parquet_order_duplicates(tmp_path: Path) -> None:
             pa.table({"date": times, "user": [7, 7], "item": [8, 8], "rating": [1, 5]}), tmp_path / f"{at}.pq"
         )
         for policy, sign in (("first", 1), ("last", -1)):
-            store = convert(
-                tmp_path / f"{at}.pq", tmp_path / f"{at}{policy}", positive_from=3, duplicates=policy
-            )
+            store = convert(tmp_path / f"{at}.pq", tmp_path / f"{at}{policy}", positive_from=3, duplicates=policy)
             assert labelled_edges(store) == [(7, 8, sign)]
 
 
@@ -171,9 +169,7 @@ def test_columns_by_number_without_names(tmp_path: Path) -> None:
 
 
 def test_names_in_the_last_comment(tmp_path: Path) -> None:
-    for at, comment in enumerate(
-        ["# timestamp user item", "#timestamp\tuser\titem", "% a\n% time source target"]
-    ):
+    for at, comment in enumerate(["# timestamp user item", "#timestamp\tuser\titem", "% a\n% time source target"]):
         separator = "\t" if "\t" in comment else " "
         text = f"{comment}\n30 5 2\n20 6 1\n10 7 1\n".replace(" ", separator)
         store = convert(write_input(tmp_path, text), tmp_path / str(at), format="edges" if at == 2 else None)
@@ -230,9 +226,7 @@ def test_parquet_that_is_unclear_is_refused(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": [1], "b": [2], "c": [3]}), tmp_path / "p.parquet")
     with pytest.raises(InputError, match=r"the two endpoint columns are not clear: a \(column 1\)"):
         convert(tmp_path / "p.parquet", tmp_path / "g")
-    pq.write_table(
-        pa.table({"x": [1.5], "b": [2], "__index_level_0__": [9], "c": [3]}), tmp_path / "q.parquet"
-    )
+    pq.write_table(pa.table({"x": [1.5], "b": [2], "__index_level_0__": [9], "c": [3]}), tmp_path / "q.parquet")
     assert labelled_edges(convert(tmp_path / "q.parquet", tmp_path / "h")) == [(2, 3)]
     with pytest.raises(InputError, match="the endpoint columns of the table are unknown"):
         from_arrow(pa.table({"a": [1], "b": [2], "c": [3]}))
@@ -267,10 +261,7 @@ def test_unknown_names_above_words_are_said(tmp_path: Path) -> None:
     path = write_input(tmp_path, "Kunde,Ware\nann,bread\nbob,milk\n")
     store = convert(path, tmp_path / "g")
     assert store.n_edges == 2
-    assert (
-        "line of names: line 1 (Kunde, Ware); --no-header if it is an edge"
-        in store.manifest.provenance["notes"]
-    )
+    assert "line of names: line 1 (Kunde, Ware); --no-header if it is an edge" in store.manifest.provenance["notes"]
     again = convert(path, tmp_path / "h", header=True)
     assert (again.n_edges, again.manifest.provenance["notes"]) == (2, [])
     data = convert(write_input(tmp_path, "ann,bread\nbob,milk\nann,milk\n"), tmp_path / "i")
@@ -278,14 +269,10 @@ def test_unknown_names_above_words_are_said(tmp_path: Path) -> None:
 
 
 def test_an_index_without_a_name_is_said(tmp_path: Path) -> None:
-    store = convert(
-        write_input(tmp_path, "".join(f"{i},{i % 3 + 1},{i % 2 + 1}\n" for i in range(9))), tmp_path / "g"
-    )
+    store = convert(write_input(tmp_path, "".join(f"{i},{i % 3 + 1},{i % 2 + 1}\n" for i in range(9))), tmp_path / "g")
     assert "column 1 counts the lines; if it is an index: --u 2 --v 3" in store.manifest.provenance["notes"]
 
 
 def test_columns_that_are_not_used_are_said(tmp_path: Path) -> None:
     store = convert(write_input(tmp_path, "rating,user,item\n1,2,3\n"), tmp_path / "g")
-    assert store.manifest.provenance["notes"] == [
-        "not used: rating (column 1); a sign rule makes the graph signed"
-    ]
+    assert store.manifest.provenance["notes"] == ["not used: rating (column 1); a sign rule makes the graph signed"]

@@ -94,9 +94,7 @@ def test_label_type_can_be_forced(tmp_path: Path) -> None:
 
 
 def test_unipartite_text_labels_share_ids(tmp_path: Path) -> None:
-    store = convert(
-        write_input(tmp_path, "b a\na c\nc c\nb c\nc b\nd d\n"), tmp_path / "g", kind="unipartite"
-    )
+    store = convert(write_input(tmp_path, "b a\na c\nc c\nb c\nc b\nd d\n"), tmp_path / "g", kind="unipartite")
     assert labels(store, "u") == ["a", "b", "c"]
     assert labelled_edges(store) == [("a", "b"), ("a", "c"), ("b", "c")]
     assert store.manifest.dropped == {"duplicates": 1, "self_loops": 2, "malformed": 0, "comments": 0}

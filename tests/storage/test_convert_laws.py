@@ -153,9 +153,7 @@ def test_arrays_and_tables_convert_to_the_same_graph(
 
 @LAW
 @given(
-    words=st.lists(
-        st.tuples(st.text(min_size=1, max_size=4), st.text(min_size=1, max_size=4)), min_size=1, max_size=20
-    )
+    words=st.lists(st.tuples(st.text(min_size=1, max_size=4), st.text(min_size=1, max_size=4)), min_size=1, max_size=20)
 )
 def test_any_text_survives_as_a_label_in_parquet(
     tmp_path_factory: pytest.TempPathFactory, words: list[tuple[str, str]]
@@ -231,9 +229,7 @@ def test_bundled_examples(whole_blocks: None, example_data: Path, tmp_path: Path
     assert votes.manifest.provenance["format"] == "sizes"
 
 
-def test_raw_and_cleaned_files_hold_the_same_graph(
-    whole_blocks: None, shared_data: Path, tmp_path: Path
-) -> None:
+def test_raw_and_cleaned_files_hold_the_same_graph(whole_blocks: None, shared_data: Path, tmp_path: Path) -> None:
     pairs = {"raw/out.moreno_crime_crime": "moreno-crime", "raw/ml-100k_u.data": "movielens-100k"}
     for raw, name in pairs.items():
         one = convert(shared_data / raw, tmp_path / f"{name}-raw")

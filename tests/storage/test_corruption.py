@@ -103,9 +103,7 @@ def test_manifest_of_another_program(store_path: Path, text: str) -> None:
 
 def test_newer_version(store_path: Path) -> None:
     change(store_path, format_version=FORMAT_VERSION + 1, kind="hypergraph")
-    with pytest.raises(
-        StoreError, match=rf"format_version {FORMAT_VERSION + 1}.*reads up to {FORMAT_VERSION}"
-    ):
+    with pytest.raises(StoreError, match=rf"format_version {FORMAT_VERSION + 1}.*reads up to {FORMAT_VERSION}"):
         open_store(store_path)
 
 
@@ -308,9 +306,7 @@ def test_a_bit_of_a_label(tmp_path: Path) -> None:
 def test_label_files_of_the_other_layer_and_of_another_store(tmp_path: Path) -> None:
     graph = BipartiteGraph.from_edges(np.arange(9), np.arange(9))
     for name, first in (("g", 0), ("h", 100)):
-        write_store(
-            tmp_path / name, graph, provenance={}, labels_u=np.arange(9) + first, labels_v=np.arange(9) + 50
-        )
+        write_store(tmp_path / name, graph, provenance={}, labels_u=np.arange(9) + first, labels_v=np.arange(9) + 50)
     own = tmp_path / "g" / "labels_u.parquet"
     for other in ("g/labels_v.parquet", "h/labels_u.parquet"):
         shutil.copyfile(tmp_path / other, own)
@@ -327,9 +323,7 @@ def test_the_edge_files_of_another_store(tmp_path: Path) -> None:
         open_store(tmp_path / "g").read()
 
 
-@pytest.mark.parametrize(
-    "change", [{"dropped": {"duplicates": 3}}, {"provenance": {}}, {"n_v": 6}, {"labels": {}}]
-)
+@pytest.mark.parametrize("change", [{"dropped": {"duplicates": 3}}, {"provenance": {}}, {"n_v": 6}, {"labels": {}}])
 def test_a_manifest_that_was_changed(store_path: Path, change: dict[str, Any]) -> None:
     data = json.loads((store_path / "graph.json").read_text())
     (store_path / "graph.json").write_text(json.dumps(data | change))
@@ -374,9 +368,7 @@ def test_a_manifest_with_very_many_keys_is_refused_at_once(store_path: Path) -> 
 def test_a_manifest_larger_than_any(store_path: Path) -> None:
     with (store_path / "graph.json").open("r+b") as file:
         file.truncate(MAX_JSON_BYTES + 1)
-    with pytest.raises(
-        StoreError, match=rf"has {MAX_JSON_BYTES + 1} bytes; at most {MAX_JSON_BYTES} are read"
-    ):
+    with pytest.raises(StoreError, match=rf"has {MAX_JSON_BYTES + 1} bytes; at most {MAX_JSON_BYTES} are read"):
         open_store(store_path)
 
 

@@ -64,9 +64,7 @@ PLAIN = [(0, 1), (1, 0), (1, 2)]
 MATRIX = "%%MatrixMarket matrix coordinate"
 
 CASES = {
-    "konect": Case(
-        "konect", "% bip unweighted\n% 3 2 4\n1 2 \n2 1 \n2 3 \n", [(1, 2), (2, 1), (2, 3)], (2, 4)
-    ),
+    "konect": Case("konect", "% bip unweighted\n% 3 2 4\n1 2 \n2 1 \n2 3 \n", [(1, 2), (2, 1), (2, 3)], (2, 4)),
     "konect without sizes": Case("konect", "% bip\n7 2\n9 1\n9 3", [(7, 2), (9, 1), (9, 3)], (2, 3)),
     "konect weights and times": Case(
         "konect",
@@ -182,9 +180,7 @@ CASES = {
         "edges", "0 1 +\n1 0 -\n1 2 +\n", [(0, 1, 1), (1, 0, -1), (1, 2, 1)], (2, 3), {"sign_values": "+:-"}
     ),
     "npy": Case("npy", npy(np.array([[0, 1], [1, 0], [1, 2]])), PLAIN, (2, 3)),
-    "npy by columns": Case(
-        "npy", npy(np.asfortranarray(np.array([[0, 1], [1, 0], [1, 2]], np.uint8))), PLAIN, (2, 3)
-    ),
+    "npy by columns": Case("npy", npy(np.asfortranarray(np.array([[0, 1], [1, 0], [1, 2]], np.uint8))), PLAIN, (2, 3)),
     "npy signed": Case(
         "npy",
         npy(np.array([[0, 1, -4], [1, 0, 2]], ">i4")),
@@ -258,9 +254,7 @@ def test_forcing_changes_the_reading(tmp_path: Path, bipartite: bool) -> None:
 
 
 def test_first_line_with_three_numbers_is_an_edge_when_it_cannot_be_sizes(tmp_path: Path) -> None:
-    for at, text in enumerate(
-        ["9 9 1\n0 1 1\n2 1 1\n", "1 1 5\n0 1 1\n2 1 1\n", "3 3 1700000000\n0 1 5\n1 0 4\n"]
-    ):
+    for at, text in enumerate(["9 9 1\n0 1 1\n2 1 1\n", "1 1 5\n0 1 1\n2 1 1\n", "3 3 1700000000\n0 1 5\n1 0 4\n"]):
         store = convert(write_input(tmp_path, text), tmp_path / str(at), layout="edges")
         assert store.manifest.provenance["format"] == "edges"
         assert store.manifest.provenance["edges_read"] == 3

@@ -70,9 +70,7 @@ def edge_set(graph: BipartiteGraph | UnipartiteGraph) -> set[tuple[int, int]]:
 
 
 @pytest.mark.parametrize(("model", "signs", "n_edges", "content"), RECORDED + RECORDED_OF_SEVERAL_BLOCKS)
-def test_recorded_content(
-    model: Model, signs: float | None, n_edges: int, content: str, tmp_path: Path
-) -> None:
+def test_recorded_content(model: Model, signs: float | None, n_edges: int, content: str, tmp_path: Path) -> None:
     store = generate(model, tmp_path / "graph", seed=7, signs=signs)
     assert (store.n_edges, store.hash, store.kind) == (n_edges, content, model.kind)
 
@@ -235,9 +233,7 @@ def test_portable_power_is_the_power() -> None:
 
 
 @pytest.mark.parametrize("n_v", [None, 300, 3000])
-def test_power_law_matches_every_stub_once(
-    n_v: int | None, small_blocks: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_power_law_matches_every_stub_once(n_v: int | None, small_blocks: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(drawing, "deduplicate", np.sort)
     source = drawing.PowerLawSource(PowerLaw(1000, n_v, 2.0, 2.0, max_degree_u=700, max_degree_v=90), 2)
     blocks = [draw() for draw in source.blocks()]

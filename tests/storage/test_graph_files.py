@@ -63,18 +63,14 @@ def write_pajek(graph: Any, path: Path) -> None:
         *(f'{at + 1} "{node}"' for at, node in enumerate(nodes)),
         "*Edges",
     ]
-    path.write_text(
-        "\n".join([*lines, *(f"{nodes.index(a) + 1} {nodes.index(b) + 1}" for a, b in graph.edges())])
-    )
+    path.write_text("\n".join([*lines, *(f"{nodes.index(a) + 1} {nodes.index(b) + 1}" for a, b in graph.edges())]))
 
 
 def write_hif(graph: Any, path: Path) -> None:
     rows = [{"edge": b, "node": a, "attrs": {"weight": w}} for a, b, w in graph.edges(data="weight")]
     plants = [{"node": node} for node, side in graph.nodes(data="bipartite") if not side]
     insects = [{"edge": node} for node, side in graph.nodes(data="bipartite") if side]
-    path.write_text(
-        json.dumps({"network-type": "undirected", "incidences": rows, "nodes": plants, "edges": insects})
-    )
+    path.write_text(json.dumps({"network-type": "undirected", "incidences": rows, "nodes": plants, "edges": insects}))
 
 
 def write_sif(graph: Any, path: Path) -> None:
@@ -168,9 +164,7 @@ def test_signs_and_layers_of_a_file_are_those_of_its_attributes(tmp_path: Path) 
         (a, b): 1 if weight >= 5 else -1 for a, b, weight in graph.edges(data="weight")
     }
     assert papilio.read(path).layer_names == {"u": "plant", "v": "insect"}
-    assert papilio.project(path, "insect", min_common=1).head(1) == papilio.project(
-        path, "v", min_common=1
-    ).head(1)
+    assert papilio.project(path, "insect", min_common=1).head(1) == papilio.project(path, "v", min_common=1).head(1)
     for options, message in (
         ({"u": 1}, "has no columns; expected ATTRIBUTE=VALUE"),
         ({"u": "sort=plant"}, "the nodes have the attributes: 'kind'"),

@@ -130,9 +130,7 @@ def _lines_moved(rng: random.Random, data: bytes) -> bytes:
 def _flip(rng: random.Random, data: bytes) -> bytes:
     changed = bytearray(data)
     for _ in range(rng.choice((1, 1, 8)) if data else 0):
-        changed[rng.randrange(min(len(changed), rng.choice((12, 200, len(changed)))))] ^= 1 << rng.randrange(
-            8
-        )
+        changed[rng.randrange(min(len(changed), rng.choice((12, 200, len(changed)))))] ^= 1 << rng.randrange(8)
     return bytes(changed)
 
 

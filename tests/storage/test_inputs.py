@@ -103,10 +103,7 @@ def test_a_first_line_of_numbers_is_an_edge_in_all_files_or_looked_at_in_each(tm
         layout="edges",
     )
     assert store.hash == whole.hash, "a file of ten edges that begins with 7 10"
-    sized = [
-        write_input(tmp_path, f"9 {len(part) // 4}\n" + part, "s" + part[0])
-        for part in (text[:40], text[40:])
-    ]
+    sized = [write_input(tmp_path, f"9 {len(part) // 4}\n" + part, "s" + part[0]) for part in (text[:40], text[40:])]
     store = convert(sized, tmp_path / "i", kind="unipartite", layout="edges")
     assert (store.n_u, store.n_edges) == (9, len({(min(e), max(e)) for e in rows if e[0] != e[1]}))
     assert "is a header: 9 10" in notes(store)
@@ -130,9 +127,7 @@ def test_errors_name_the_file_and_its_line(parts: Path, tmp_path: Path) -> None:
     assert (store.manifest.dropped["malformed"], store.n_edges) == (1, 6)
     write_input(parts, lines(ROWS[4:]), "part-9.csv")
     pq.write_table(pa.table({"user": ["a"], "film": ["b"]}), parts / "part-13.parquet")
-    with pytest.raises(
-        InputError, match=r"part-13.parquet is of the format parquet, and the first file is text"
-    ):
+    with pytest.raises(InputError, match=r"part-13.parquet is of the format parquet, and the first file is text"):
         convert(parts, tmp_path / "h")
 
 
@@ -164,9 +159,7 @@ def test_a_table_of_parquet_files(tmp_path: Path) -> None:
     folder = tmp_path / "table"
     for year, rows in (("year=2023", ROWS[:3]), ("year=2024", ROWS[3:])):
         (folder / year).mkdir(parents=True)
-        pq.write_table(
-            table(rows, pa.int8() if year.endswith("3") else pa.int64()), folder / year / "part.0.parquet"
-        )
+        pq.write_table(table(rows, pa.int8() if year.endswith("3") else pa.int64()), folder / year / "part.0.parquet")
     write_input(folder, "", "_SUCCESS")
     for at, given in enumerate((folder, f"{folder}/*/*.parquet", f"file://{folder}")):
         store = convert(given, tmp_path / f"g{at}", positive_from=4)
@@ -257,9 +250,7 @@ def test_files_of_a_web_server(tmp_path: Path, parts: Path) -> None:
     class Quiet(http.server.SimpleHTTPRequestHandler):
         def log_message(self, *arguments: object) -> None: ...
 
-    with http.server.ThreadingHTTPServer(
-        ("127.0.0.1", 0), functools.partial(Quiet, directory=str(parts))
-    ) as server:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(parts))) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         address = f"http://127.0.0.1:{server.server_address[1]}"
         store = convert([f"{address}/part-{n}" for n in ("2.csv", "10.csv.gz", "9.csv")], tmp_path / "g")

@@ -57,9 +57,7 @@ def labelled_graphs(draw: st.DrawFn) -> LabelledGraph:
     label = draw(st.sampled_from([st.integers(-(2**40), 2**40), st.text(max_size=4)]))
     labels = draw(st.lists(label, min_size=n_labels, max_size=n_labels, unique=True))
     if not draw(st.booleans()):
-        return LabelledGraph(
-            BipartiteGraph(n_u, n_v, u, v, sign) if bipartite else UnipartiteGraph(n_u, u, v, sign)
-        )
+        return LabelledGraph(BipartiteGraph(n_u, n_v, u, v, sign) if bipartite else UnipartiteGraph(n_u, u, v, sign))
     whole = np.array(labels, dtype=np.int64 if labels and isinstance(labels[0], int) else object)
     if bipartite:
         return LabelledGraph(BipartiteGraph(n_u, n_v, u, v, sign), whole[:n_u], whole[n_u:])
@@ -254,9 +252,7 @@ def test_frames_that_are_computed_later_are_read_as_others(make: Any) -> None:
         {"note": list("abcdef"), "user": list("aabbca"), "film": list("xyxyxx"), "stars": [5, 1, 4, 2, 3, 5]}
     )
     found = label_any(make(frame), u="user", v="film", sign="stars", positive_from=3)
-    assert named_edges(found) == named_edges(
-        from_pandas(frame, u="user", v="film", sign="stars", positive_from=3)
-    )
+    assert named_edges(found) == named_edges(from_pandas(frame, u="user", v="film", sign="stars", positive_from=3))
     assert papilio.read(make(frame), u="film", v="user").n_u == 2
     with pytest.raises(InputError, match="no column 'artist'"):
         papilio.read(make(frame), u="artist", v="user")

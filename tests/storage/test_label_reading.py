@@ -62,9 +62,7 @@ def test_comments_among_the_data_are_refused(tmp_path: Path, text: str, mark: st
     assert (store.n_edges, store.manifest.dropped["malformed"]) == (2, 1)
 
 
-@pytest.mark.parametrize(
-    "head", ["% sym\n1 2\n", "%%MatrixMarket matrix coordinate pattern general\n3 3 2\n1 2\n"]
-)
+@pytest.mark.parametrize("head", ["% sym\n1 2\n", "%%MatrixMarket matrix coordinate pattern general\n3 3 2\n1 2\n"])
 def test_comments_among_numbers_are_refused_in_every_format(tmp_path: Path, head: str) -> None:
     with pytest.raises(MalformedLineError, match="where comments end"):
         convert(write_input(tmp_path, head + "%1 2\n3 3\n"), tmp_path / "g")
@@ -166,9 +164,7 @@ def test_labels_beyond_a_float_stay_apart(tmp_path: Path, kind: str, bipartite: 
     u, v = (np.array(column, np.int64) for column in zip(*edges, strict=True))
     if kind == "pandas":
         pandas = pytest.importorskip("pandas")
-        labelled = from_pandas(
-            pandas.DataFrame({"u": u, "v": v}), kind="bipartite" if bipartite else "unipartite"
-        )
+        labelled = from_pandas(pandas.DataFrame({"u": u, "v": v}), kind="bipartite" if bipartite else "unipartite")
         names = labelled.labels_v if bipartite else labelled.labels_u
         assert names is not None
         assert set(names.tolist()) >= set(v.tolist())
@@ -191,9 +187,7 @@ def test_labels_beyond_a_float_stay_apart(tmp_path: Path, kind: str, bipartite: 
 def test_labels_beyond_a_float_in_a_store(tmp_path: Path) -> None:
     names = [BIG - 1, BIG, BIG + 1]
     graph = BipartiteGraph.from_edges([0, 1, 2], [2, 0, 1])
-    store = write_store(
-        tmp_path / "g", graph, provenance={}, labels_u=np.array(names), labels_v=np.array(names[::-1])
-    )
+    store = write_store(tmp_path / "g", graph, provenance={}, labels_u=np.array(names), labels_v=np.array(names[::-1]))
     assert labelled_edges(store) == [(BIG - 1, BIG - 1), (BIG, BIG + 1), (BIG + 1, BIG)]
 
 
@@ -207,9 +201,7 @@ def test_labels_beyond_a_float_in_an_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("time_column", [None, 4])
 @pytest.mark.parametrize("bipartite", [True, False])
-def test_first_and_last_of_equal_edges_between_words(
-    tmp_path: Path, bipartite: bool, time_column: int | None
-) -> None:
+def test_first_and_last_of_equal_edges_between_words(tmp_path: Path, bipartite: bool, time_column: int | None) -> None:
     path = write_input(tmp_path, "ann x 1 30\nbob x -1 10\nann x -1 20\nbob x 1 10\nann x -1 10\n")
     expected = {
         ("first", None): (1, -1),
@@ -317,9 +309,7 @@ def test_a_line_end_within_quotes_is_refused(tmp_path: Path, end: str) -> None:
 @pytest.mark.parametrize("text", ["ann,2\nnan,4\n", "ann,2\nNaN,4\n", "NaN,2\nann,4\n", "cy nan\nNAN bob\n"])
 def test_nan_among_words_is_a_label_if_asked_for(tmp_path: Path, text: str) -> None:
     n = text.lower().count("nan")
-    with pytest.raises(
-        InputError, match=f"{n} ends of edges are missing .*; missing='drop' .*; missing='label'"
-    ):
+    with pytest.raises(InputError, match=f"{n} ends of edges are missing .*; missing='drop' .*; missing='label'"):
         convert(write_input(tmp_path, text), tmp_path / "g")
     dropped = convert(write_input(tmp_path, text), tmp_path / "d", missing="drop")
     assert dropped.n_edges == 2 - n
@@ -399,9 +389,7 @@ def test_files_of_other_kinds_are_refused(tmp_path: Path, name: str, compression
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip"])
-@pytest.mark.parametrize(
-    ("codec", "encoding"), [("utf-16", None), ("utf-16-be", "utf-16-be"), ("latin-1", "latin-1")]
-)
+@pytest.mark.parametrize(("codec", "encoding"), [("utf-16", None), ("utf-16-be", "utf-16-be"), ("latin-1", "latin-1")])
 def test_text_of_other_encodings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compression: str, codec: str, encoding: str | None
 ) -> None:
@@ -452,9 +440,7 @@ def test_separators_within_words(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["text", "npy", "parquet"])
 @pytest.mark.parametrize(("threshold", "word"), [(1, "positive"), (9, "negative"), (4, None)])
-def test_rules_that_give_one_sign_are_said(
-    tmp_path: Path, kind: str, threshold: int, word: str | None
-) -> None:
+def test_rules_that_give_one_sign_are_said(tmp_path: Path, kind: str, threshold: int, word: str | None) -> None:
     rows = [(1, 2, 3), (2, 3, 4), (3, 1, 5)]
     path = tmp_path / "input"
     if kind == "text":
@@ -511,9 +497,7 @@ def test_long_labels_are_one_array(store_of_long_labels: GraphStore) -> None:
     columns = [store_of_long_labels.label_column(layer) for layer in ("u", "v")]  # type: ignore[arg-type]
     joined = [relabel.join_labels(column) for column in columns if column is not None]
     assert [each.type for each in joined] == [pa.large_string(), pa.string()]
-    assert [each.to_pylist() for each in joined] == [
-        column.to_pylist() for column in columns if column is not None
-    ]
+    assert [each.to_pylist() for each in joined] == [column.to_pylist() for column in columns if column is not None]
     some = relabel.take_labels(joined[0], pa.array([3]))
     assert (some.type, some.to_pylist()) == (pa.string(), ["ddddddddd of the first layer"])
     assert relabel.take_labels(joined[0], pa.array([3, 0])).type == pa.large_string()
@@ -521,9 +505,7 @@ def test_long_labels_are_one_array(store_of_long_labels: GraphStore) -> None:
     assert relabel.take_labels(relabel.join_labels(numbers), pa.array([2, 0])).to_pylist() == [9, 7]
 
 
-def test_long_labels_are_written_beside_counts_of_edges(
-    store_of_long_labels: GraphStore, tmp_path: Path
-) -> None:
+def test_long_labels_are_written_beside_counts_of_edges(store_of_long_labels: GraphStore, tmp_path: Path) -> None:
     store = store_of_long_labels
     counts = np.arange(6, dtype=np.uint64)
     write_columns(tmp_path / "edges.csv", store, {"edge": {"count": counts}}, {})

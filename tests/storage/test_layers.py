@@ -115,9 +115,7 @@ def test_answers_that_do_not_depend_on_the_layers_need_none() -> None:
         assert merged[0] == merged[1]
     assert papilio.decompose(graph, "wing", **HERE).max_number == 4
     assert papilio.robins_alexander(graph, **HERE).value == 1
-    assert {
-        name: each.size for name, each in papilio.local_clustering(graph, **HERE).summaries().items()
-    } == {"n": 13}
+    assert {name: each.size for name, each in papilio.local_clustering(graph, **HERE).summaries().items()} == {"n": 13}
     assert list(papilio.latapy_clustering(graph).summaries()) == ["n"]
     assert list(papilio.latapy_clustering(known).summaries()) == ["u", "v"]
     assert papilio.count(graph, "maximal-biclique", **HERE).table == {(2, 4): 1, (3, 3): 1}
@@ -164,11 +162,7 @@ def test_answers_that_depend_on_the_layers_name_what_to_set(ask: Any, tmp_path: 
 
 def test_the_question_decides_whether_the_layers_matter() -> None:
     """By its mirror image: no list of motifs."""
-    alike = {
-        name: kind().mirrored == kind()
-        for name, kind in MOTIFS.items()
-        if name not in ("census", "projection")
-    }
+    alike = {name: kind().mirrored == kind() for name, kind in MOTIFS.items() if name not in ("census", "projection")}
     assert alike == dict.fromkeys(alike, True)
     assert papilio.Biclique(2, 3).mirrored == papilio.Biclique(3, 2)
     assert papilio.Biclique(2, None, max_q=5).mirrored == papilio.Biclique(None, 2, max_p=5)
@@ -191,12 +185,7 @@ def test_symmetric_counts_are_the_same_for_every_choice_of_layers(edges: Any, ra
     parts = [sorted(part) for part in nx.connected_components(graph)]
     counts = set()
     for turned in list(product((False, True), repeat=len(parts)))[:8]:
-        u = [
-            node
-            for part, turn in zip(parts, turned, strict=True)
-            for node in part
-            if (node[0] == "u") != turn
-        ]
+        u = [node for part, turn in zip(parts, turned, strict=True) for node in part if (node[0] == "u") != turn]
         counts.add(butterflies_of(from_any(graph, u=u)))
     assert counts == {butterflies_of(found.graph)}
     assert found.layers.n_free == len(parts) or not edges
@@ -229,9 +218,7 @@ def test_directed_edges_from_one_set_to_another_define_the_layers() -> None:
 def test_attributes_of_other_kinds_are_no_layers() -> None:
     graph = nx.Graph([("a", "x"), ("b", "y")])
     for at, node in enumerate(graph):
-        graph.nodes[node].update(
-            place=np.arange(2), tags=["a"], number=at, type=np.zeros(3), missing=float("nan")
-        )
+        graph.nodes[node].update(place=np.arange(2), tags=["a"], number=at, type=np.zeros(3), missing=float("nan"))
     assert from_networkx(graph).layers.n_free == 2
     assert from_networkx(graph).layers.choices == ()
 

@@ -305,9 +305,7 @@ def test_conditions_that_are_none(text: Any) -> None:
 
 def test_a_threshold_is_an_error_for_a_question_without_signs() -> None:
     frame = pd.DataFrame(RATED, columns=["user", "item", "stars", "day"])
-    with pytest.raises(
-        InputError, match=r"positive_from makes signs.*where='stars >= 4' \(--where 'stars >= 4'\)"
-    ):
+    with pytest.raises(InputError, match=r"positive_from makes signs.*where='stars >= 4' \(--where 'stars >= 4'\)"):
         count(frame, u="user", v="item", sign="stars", positive_from=4)
 
 
@@ -329,9 +327,7 @@ def test_triples_are_weights_unless_signs_are_asked_for() -> None:
 def test_skipping_most_lines_is_an_error(tmp_path: Path, run: Run) -> None:
     text = "".join(f"{at} {at + 100}\n" for at in range(1, 30)) + "odd\nodd too long\n"
     path = write(tmp_path / "a.txt", text)
-    with pytest.raises(
-        MalformedLineError, match=r"2 of 31 lines cannot be read as edges.*\(--max-malformed\)"
-    ):
+    with pytest.raises(MalformedLineError, match=r"2 of 31 lines cannot be read as edges.*\(--max-malformed\)"):
         papilio.read(path, skip_malformed=True)
     assert papilio.read(path, skip_malformed=True, max_malformed=0.1).n_edges == 29
     assert run("info", path, "--skip-malformed", "--max-malformed", "10%")[0] == 0
@@ -400,6 +396,4 @@ def test_files_as_people_bring_them(name: str) -> None:
         found = count(path)
     except PapilioError as error:
         said = str(error)
-    assert found in EXPECTED[name] or any(
-        word in said for word in ("--layout", "--where", "name them by u and v")
-    )
+    assert found in EXPECTED[name] or any(word in said for word in ("--layout", "--where", "name them by u and v"))

@@ -111,9 +111,7 @@ def test_removed_moved_and_repeated_lines_are_noticed(path: Path, order: list[in
         read_ledger(path)
 
 
-def test_a_second_writer_is_refused_with_the_holder_named(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_second_writer_is_refused_with_the_holder_named(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LOCK_WAIT_S", 0.1)
     assert find_holder(path) is None
     process = start_filling(path)
@@ -183,9 +181,7 @@ def test_a_missing_directory_is_named(tmp_path: Path) -> None:
         read_ledger(tmp_path / "none")
 
 
-def test_a_durable_file_is_replaced_whole_or_not_at_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_durable_file_is_replaced_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.json"
     write_durably(path, json.dumps([1]))
     monkeypatch.setattr(module.os, "fsync", lambda descriptor: (_ for _ in ()).throw(OSError(28, "No space")))

@@ -284,17 +284,13 @@ def check_format(seed: str, name: str, path: Path, monkeypatch: pytest.MonkeyPat
     """Read a text with odd bytes in it by Arrow and one by one; tell whether it could be read."""
     rng = random.Random(seed)
     write, may_have_words = test_input_fuzz.FORMATS[name]
-    data = write(
-        test_input_fuzz.draw_edges(rng, may_have_words and rng.random() < 0.5) * rng.choice((1, 1, 5))
-    )
+    data = write(test_input_fuzz.draw_edges(rng, may_have_words and rng.random() < 0.5) * rng.choice((1, 1, 5)))
     for _ in range(rng.choice((1, 1, 2, 4))):
         at = rng.randrange(len(data))
         data = data[:at] + rng.choice(ODD) + data[at + rng.randint(0, 1) :]
     if rng.random() < 0.2 and (places := [found.start() for found in re.finditer(rb"::|,|;|\t| ", data)]):
         at = rng.choice(places)
-        data = (
-            data[:at] + rng.choice((b"\t", b" ", b",", b"::")) + data[at + 1 + (data[at : at + 2] == b"::") :]
-        )
+        data = data[:at] + rng.choice((b"\t", b" ", b",", b"::")) + data[at + 1 + (data[at : at + 2] == b"::") :]
     path.write_bytes(data)
     with_small_blocks(monkeypatch, rng)
     sign = rng.choice(SIGNS) if name in ("movielens", "csv names") else None
@@ -318,16 +314,12 @@ def check_format(seed: str, name: str, path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_arrow_reads_what_is_read_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = TEXTS * 40
-    n_read = sum(
-        check_format(f"{SEED} {at}", name, tmp_path / "in.txt", monkeypatch) for at, name in enumerate(names)
-    )
+    n_read = sum(check_format(f"{SEED} {at}", name, tmp_path / "in.txt", monkeypatch) for at, name in enumerate(names))
     assert len(names) // 4 < n_read < len(names)
 
 
 @pytest.mark.slow
-def test_arrow_reads_what_is_read_one_by_one_for_long(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_arrow_reads_what_is_read_one_by_one_for_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for at in range(CASES):
         check_format(f"long {SEED} {at}", TEXTS[at % len(TEXTS)], tmp_path / "in.txt", monkeypatch)
 
@@ -368,9 +360,7 @@ def test_reviews_of_several_lines_in_many_blocks(tmp_path: Path, monkeypatch: py
     found = store.manifest.provenance["lines"]
     assert found["records"] == 3000
     assert found["continuation"] > 3000
-    assert any(
-        "line ends; the longest record is lines" in note for note in store.manifest.provenance["notes"]
-    )
+    assert any("line ends; the longest record is lines" in note for note in store.manifest.provenance["notes"])
 
 
 def test_a_quote_that_nothing_closes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -390,9 +380,7 @@ def test_a_quote_that_nothing_closes(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_names_over_several_lines(tmp_path: Path) -> None:
     text = '"user\nid",item,"what\n\nthey, said"\n1,2,x\n3,4,"a\nb"\n'
-    store = convert(
-        write_input(tmp_path, text, "in.csv"), tmp_path / "g", u=1, v=2, header=True, format="csv"
-    )
+    store = convert(write_input(tmp_path, text, "in.csv"), tmp_path / "g", u=1, v=2, header=True, format="csv")
     assert labelled_edges(store) == [(1, 2), (3, 4)]
     lines = store.manifest.provenance["lines"]
     assert (lines["physical"], lines["records"], lines["continuation"]) == (7, 2, 1)

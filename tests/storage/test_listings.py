@@ -138,9 +138,7 @@ def test_a_full_disk_is_told(tmp_path: Path) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, hard))
     try:
-        with pytest.raises(
-            StoreError, match=r"x: rows cannot be written \(File too large\); free space there"
-        ):
+        with pytest.raises(StoreError, match=r"x: rows cannot be written \(File too large\); free space there"):
             write()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -162,9 +160,7 @@ def test_shards_are_checked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("keep", [False, True])
-@pytest.mark.parametrize(
-    ("limit", "files"), [(None, [5, 2]), (6, [5, 1]), (5, [5]), (4, [4]), (1, [1]), (9, [5, 2])]
-)
+@pytest.mark.parametrize(("limit", "files"), [(None, [5, 2]), (6, [5, 1]), (5, [5]), (4, [4]), (1, [1]), (9, [5, 2])])
 def test_a_listing_has_the_first_rows_of_its_shards(
     tmp_path: Path, keep: bool, limit: int | None, files: list[int]
 ) -> None:
@@ -180,9 +176,7 @@ def test_a_listing_has_the_first_rows_of_its_shards(
     assert written["rows"] == sum(files)
     assert read_listing(out) == written
     for file in written["files"]:
-        check_listing_shard(
-            ListingShard(str(out / file["name"]), file["digest"], file["rows"], file["bytes"])
-        )
+        check_listing_shard(ListingShard(str(out / file["name"]), file["digest"], file["rows"], file["bytes"]))
         assert (out / file["name"]).stat().st_size == file["bytes"]
     assert pq.read_table(out).to_pylist() == every[: sum(files)]
     if keep:

@@ -126,9 +126,7 @@ def test_a_cache_that_cannot_be_used_is_named_with_what_to_do(
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("PAPILIO_CACHE", str(tmp_path / "file" / "cache"))
-    with pytest.raises(
-        StoreError, match=r"ratings.csv is not a graph store, .*file/cache.*set PAPILIO_CACHE"
-    ):
+    with pytest.raises(StoreError, match=r"ratings.csv is not a graph store, .*file/cache.*set PAPILIO_CACHE"):
         papilio.read(ratings)
     for mode in (0o777, 0o770):
         shared = tmp_path / f"shared{mode}"
@@ -145,9 +143,7 @@ def test_a_cache_that_cannot_be_used_is_named_with_what_to_do(
             papilio.read(ratings)
 
 
-def test_a_conversion_is_read_from_a_cache_that_is_read_only(
-    ratings: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_conversion_is_read_from_a_cache_that_is_read_only(ratings: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read_quietly(ratings)
 
     def refuse(*_: Any, **__: Any) -> None:
@@ -274,9 +270,7 @@ def become_a_file(entry: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [break_manifest, break_record, lose_edges, become_a_file])
-def test_a_damaged_conversion_is_made_again(
-    ratings: Path, cache: Path, damage: Callable[[Path], None]
-) -> None:
+def test_a_damaged_conversion_is_made_again(ratings: Path, cache: Path, damage: Callable[[Path], None]) -> None:
     read_quietly(ratings)
     damage(next(cache.iterdir()))
     assert [each.state for each in papilio.list_conversions()] == ["damaged"]
@@ -304,9 +298,7 @@ def test_processes_convert_at_once(ratings: Path, cache: Path) -> None:
     assert len(list(cache.iterdir())) == 1, "one conversion, and nothing left over"
 
 
-def test_who_comes_second_takes_what_is_there(
-    ratings: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_comes_second_takes_what_is_there(ratings: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     convert, made = converting.convert, []
 
     def meanwhile(*args: Any, **options: Any) -> Any:
@@ -317,9 +309,7 @@ def test_who_comes_second_takes_what_is_there(
     monkeypatch.setattr(converting, "convert", meanwhile)
     store, _ = read_quietly(ratings)
     assert edges_of(store) == edges_of(read_quietly(ratings)[0])
-    assert made == [os.stat(Path(store.path) / "graph.json").st_ino], (
-        "nothing is taken from the other's readers"
-    )
+    assert made == [os.stat(Path(store.path) / "graph.json").st_ino], "nothing is taken from the other's readers"
     assert len(list(cache.iterdir())) == 1
 
 
@@ -403,9 +393,7 @@ VERBS: dict[str, Callable[[Path], Any]] = {
     "count": lambda path: papilio.count(path, "butterfly"),
     "count text": lambda path: papilio.count(str(path), papilio.Biclique(2, 2), per="vertex"),
     "plan": lambda path: papilio.plan(path, "butterfly"),
-    "enumerate": lambda path: papilio.enumerate(
-        path, papilio.Biclique(2, 2), output=path.with_name("out"), limit=None
-    ),
+    "enumerate": lambda path: papilio.enumerate(path, papilio.Biclique(2, 2), output=path.with_name("out"), limit=None),
     "plan_listing": lambda path: papilio.plan_listing(path, papilio.Biclique(2, 2)),
     "decompose": lambda path: papilio.decompose(path, "wing"),
     "latapy": papilio.latapy_clustering,
@@ -428,9 +416,7 @@ def test_every_verb_warns_of_how_a_file_was_read(ratings: Path, verb: str) -> No
     VERBS[verb](ratings)  # nothing in doubt: no warning, which would be an error here
     ratings.write_text("Kunde Ware\nmeier brot\nmeier milch\nhuber brot\nhuber milch\n", "utf-8")
     shutil.rmtree(ratings.with_name("out"), ignore_errors=True)
-    with pytest.warns(
-        InputWarning, match=r"ratings.csv: read as edges, U is column 1, V is column 2"
-    ) as found:
+    with pytest.warns(InputWarning, match=r"ratings.csv: read as edges, U is column 1, V is column 2") as found:
         VERBS[verb](ratings)
     assert [each.filename for each in found] == [__file__], "the line of the caller"
 
@@ -439,18 +425,14 @@ def test_every_verb_warns_of_how_a_file_was_read(ratings: Path, verb: str) -> No
 def test_every_verb_repeats_doubts(ratings: Path, verb: str) -> None:
     ratings.write_text("Kunde Ware\nmeier brot\nmeier milch\nhuber brot\nhuber milch\n", "utf-8")
     for again in ("dropped: nothing;", r"dropped: nothing \(converted before\);"):
-        expected = (
-            f"ratings.csv: read as edges, .*no line of names; {again} line 1 read as an edge: Kunde Ware; use"
-        )
+        expected = f"ratings.csv: read as edges, .*no line of names; {again} line 1 read as an edge: Kunde Ware; use"
         with pytest.warns(InputWarning, match=expected):
             VERBS[verb](ratings)
         shutil.rmtree(ratings.with_name("out"), ignore_errors=True)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_says_how_a_file_was_read(
-    ratings: Path, tmp_path: Path, command: str, run: Run
-) -> None:
+def test_every_command_says_how_a_file_was_read(ratings: Path, tmp_path: Path, command: str, run: Run) -> None:
     ratings.write_text("Kunde Ware\nmeier brot\nmeier milch\nhuber brot\nhuber milch\n", "utf-8")
     words = command.replace("FILE", str(ratings)).replace("OUT", "OUT{}").split()
     answers = set()
@@ -462,9 +444,7 @@ def test_every_command_says_how_a_file_was_read(
             assert err == ""
             continue
         lines = err.splitlines()
-        assert lines[0].startswith(
-            f"{ratings}: read as edges, U is column 1, V is column 2, no line of names; dropped"
-        )
+        assert lines[0].startswith(f"{ratings}: read as edges, U is column 1, V is column 2, no line of names; dropped")
         assert lines[0].endswith("(converted before)") == (at > 0)
         assert lines[1] == "note: line 1 read as an edge: Kunde Ware; use --header if it contains names"
         assert lines[2].startswith("to read it differently: flags such as --u")
@@ -486,9 +466,7 @@ def test_another_reading_is_an_option_away(ratings: Path) -> None:
     ratings.write_text("Kunde,Ware\nmeier,brot\nmeier,milch\nhuber,brot\nhuber,milch\n", "utf-8")
     store, _ = read_quietly(ratings)
     assert store.n_edges == 4
-    assert store.manifest.provenance["notes"] == [
-        "line of names: line 1 (Kunde, Ware); --no-header if it is an edge"
-    ]
+    assert store.manifest.provenance["notes"] == ["line of names: line 1 (Kunde, Ware); --no-header if it is an edge"]
     store, _ = read_quietly(ratings, header=True)
     assert (store.n_edges, store.manifest.provenance["notes"]) == (4, [])
     store, _ = read_quietly(ratings, header=False)
@@ -536,10 +514,7 @@ def test_results_hold_how_the_graph_was_read(ratings: Path, run: Run, tmp_path: 
     }
     made = run("count", "butterfly", ratings, "--json", "--job", tmp_path / "job")
     assert json.loads(made.stdout)["graph"]["provenance"] == expected
-    assert (
-        json.loads((tmp_path / "job" / "result.json").read_text())["result"]["graph"]["provenance"]
-        == expected
-    )
+    assert json.loads((tmp_path / "job" / "result.json").read_text())["result"]["graph"]["provenance"] == expected
     again = papilio.count(ratings, "butterfly", job=tmp_path / "job")
     assert again.reused
     assert again.graph["provenance"] == expected
@@ -636,9 +611,7 @@ def test_evidence_does_not_depend_on_the_size(tmp_path: Path) -> None:
         each = each[each[:, 0] != each[:, 1]]
         for order in (np.lexsort(each.T[::-1]), chance.permutation(len(each))):
             np.save(tmp_path / "e.npy", each[order])
-            notes = papilio.convert(tmp_path / "e.npy", tmp_path / "g", overwrite=True).manifest.provenance[
-                "notes"
-            ]
+            notes = papilio.convert(tmp_path / "e.npy", tmp_path / "g", overwrite=True).manifest.provenance["notes"]
             assert any("looks unipartite" in note for note in notes) == expected
 
 
@@ -662,9 +635,7 @@ def test_objects_of_two_layers_have_no_cliques_unless_asked_for(name: str, verb:
     verbs: dict[str, Callable[[Any], Any]] = {
         "count": lambda graph: papilio.count(graph, papilio.Clique(3)),
         "plan": lambda graph: papilio.plan(graph, papilio.MaximalClique()),
-        "enumerate": lambda graph: papilio.enumerate(
-            graph, papilio.Clique(3), output=tmp_path / "out", limit=None
-        ),
+        "enumerate": lambda graph: papilio.enumerate(graph, papilio.Clique(3), output=tmp_path / "out", limit=None),
         "maximum": papilio.maximum_clique,
     }
     with pytest.raises(UnsupportedError, match=r"looks bipartite .*kind='unipartite'"):
@@ -709,9 +680,7 @@ def test_text_that_looks_like_a_missing_value_is_a_label_if_asked_for(text: str)
     pairs = [*zip(*columns.values(), strict=True)]
     for graph in (pd.DataFrame(columns), pd.DataFrame(columns, dtype="string"), pa.table(columns), pairs):
         if text:
-            with pytest.raises(
-                GraphError, match=r"'u' has 2 words for missing values, the first, .*in row 1"
-            ):
+            with pytest.raises(GraphError, match=r"'u' has 2 words for missing values, the first, .*in row 1"):
                 papilio.read(graph)
         read = papilio.read(graph, missing="label")
         top = papilio.count(read, papilio.Biclique(1, 2), per="vertex").top()[0]

@@ -31,9 +31,7 @@ def write_vertex_counts(path: Path, store: GraphStore, *counts: NDArray[np.uint6
     write_columns(path, store, columns, file_metadata(store.hash, motif={"name": "butterfly"}))
 
 
-def write_edge_counts(
-    path: Path | str, store: GraphStore, counts: NDArray[np.uint64], overwrite: bool = False
-) -> None:
+def write_edge_counts(path: Path | str, store: GraphStore, counts: NDArray[np.uint64], overwrite: bool = False) -> None:
     metadata = file_metadata(store.hash, motif={"name": "butterfly"})
     write_columns(path, store, {"edge": {"support": counts}}, metadata, overwrite=overwrite)
 

@@ -58,13 +58,9 @@ def draw_rows(n_rows: int, n_labels: int, longest: int) -> list[list[int]]:
 def test_every_reader_sees_the_labels(tmp_path: Path, kind: str, size: int | None) -> None:
     names = LABELS[kind]
     labels = names.slice(0, 500).to_pylist()
-    rows = (
-        draw_rows(90, 500, 9) if size is None else np.random.default_rng(1).integers(0, 500, (90, 3)).tolist()
-    )
+    rows = draw_rows(90, 500, 9) if size is None else np.random.default_rng(1).integers(0, 500, (90, 3)).tolist()
     make: Any = ragged if size is None else lambda rows: np.array(rows, np.int32)
-    path = write_blocks(
-        tmp_path / "x", {"n": names}, {"n": size}, *([make(rows[at : at + 30])] for at in (0, 30, 60))
-    )
+    path = write_blocks(tmp_path / "x", {"n": names}, {"n": size}, *([make(rows[at : at + 30])] for at in (0, 30, 60)))
     expected = [[labels[place] for place in row] for row in rows]
     table = pq.read_table(path)
     assert table.schema.equals(row_schema({"n": names}, {"n": size}, QUESTION), check_metadata=True)
@@ -83,9 +79,7 @@ def test_every_reader_sees_the_labels(tmp_path: Path, kind: str, size: int | Non
 def test_any_rows_come_back(tmp_path: Path, kind: str) -> None:
     names = {"u": LABELS[kind], "v": LABELS["ids"]}
     places = st.sampled_from([0, 1, 2, 7, 255, 256, 257, 4095, 4096, 65_535, 65_536, 69_999])
-    rows = st.lists(
-        st.tuples(st.lists(places, max_size=9), st.lists(places, max_size=9)), min_size=1, max_size=30
-    )
+    rows = st.lists(st.tuples(st.lists(places, max_size=9), st.lists(places, max_size=9)), min_size=1, max_size=30)
 
     @settings(max_examples=share_of_examples(25), deadline=None, derandomize=True, database=None)
     @given(st.lists(rows, min_size=1, max_size=3))
@@ -97,9 +91,7 @@ def test_any_rows_come_back(tmp_path: Path, kind: str) -> None:
             for number, block in enumerate(blocks):
                 for layer, side in (("u", 0), ("v", 1)):
                     found = file.read_row_group(number, columns=[layer]).column(layer)
-                    expected = [
-                        names[layer].take(pa.array(row[side], pa.int32())).to_pylist() for row in block
-                    ]
+                    expected = [names[layer].take(pa.array(row[side], pa.int32())).to_pylist() for row in block]
                     assert found.to_pylist() == expected
 
     run()
@@ -109,9 +101,7 @@ def test_any_rows_come_back(tmp_path: Path, kind: str) -> None:
 @pytest.mark.parametrize("n_labels", [1, 2, 256, 257, 4096, 4097, 65_536, 65_537])
 def test_numbers_of_every_width_come_back(tmp_path: Path, kind: str, n_labels: int) -> None:
     names = LABELS[kind].slice(3, n_labels)
-    every = np.concatenate(
-        [np.random.default_rng(2).permutation(n_labels)] * (1 + 70_000 // n_labels)
-    ).astype(np.int32)
+    every = np.concatenate([np.random.default_rng(2).permutation(n_labels)] * (1 + 70_000 // n_labels)).astype(np.int32)
     offsets = np.append(np.arange(0, every.size, 7, dtype=np.int64), every.size)
     path = write_blocks(tmp_path / "x", {"n": names}, {"n": None}, [(offsets, every)])
     found = pq.read_table(path).column("n").combine_chunks()
@@ -143,10 +133,7 @@ def test_the_metadata_add_up(tmp_path: Path) -> None:
 
 def test_the_same_rows_are_the_same_bytes(tmp_path: Path) -> None:
     rows = ragged(draw_rows(50, 60_000, 9))
-    contents = [
-        write_blocks(tmp_path / name, {"n": LABELS["text"]}, {"n": None}, [rows]).read_bytes()
-        for name in "ab"
-    ]
+    contents = [write_blocks(tmp_path / name, {"n": LABELS["text"]}, {"n": None}, [rows]).read_bytes() for name in "ab"]
     assert contents[0] == contents[1]
 
 

@@ -78,16 +78,12 @@ def test_vertices_of_the_header_are_kept_in_a_graph_of_one_layer(tmp_path: Path)
         ("4 4\n0 2\n1 2\n2 3\n3 4\n", True),
     ],
 )
-def test_first_edge_stays_an_edge_and_doubt_is_said(
-    tmp_path: Path, pieces: None, text: str, doubtful: bool
-) -> None:
+def test_first_edge_stays_an_edge_and_doubt_is_said(tmp_path: Path, pieces: None, text: str, doubtful: bool) -> None:
     store = convert(write_input(tmp_path, text), tmp_path / "g", layout="edges")
     expected = {tuple(map(int, line.split())) for line in text.splitlines()}
     assert labelled_edges(store) == sorted(expected)
     first = text.split("\n", 1)[0]
-    assert (
-        f"line 1 read as an edge: {first}; use --header if it contains sizes" in notes_of(store)
-    ) is doubtful
+    assert (f"line 1 read as an edge: {first}; use --header if it contains sizes" in notes_of(store)) is doubtful
 
 
 def test_header_and_no_header_decide(tmp_path: Path) -> None:
@@ -118,9 +114,7 @@ def test_one_number_above_edges(tmp_path: Path, pieces: None, number: int) -> No
 
 def test_one_number_that_is_no_size_is_malformed(tmp_path: Path) -> None:
     path = write_input(tmp_path, f"3\n{LINES}")
-    with pytest.raises(
-        MalformedLineError, match=r"input.txt, line 1: '3': 1 fields; expected 2 \(use --header"
-    ):
+    with pytest.raises(MalformedLineError, match=r"input.txt, line 1: '3': 1 fields; expected 2 \(use --header"):
         convert(path, tmp_path / "g")
     store = convert(path, tmp_path / "g", skip_malformed=True)
     assert (store.n_edges, store.manifest.dropped["malformed"]) == (4, 1)

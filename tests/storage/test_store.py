@@ -94,9 +94,7 @@ def test_full_row_groups_hold_about_a_million_edges(tmp_path: Path) -> None:
     n_edges = edge_files.ROW_GROUP_EDGES + 5
     u = np.arange(n_edges, dtype=np.int32) // 4
     v = np.arange(n_edges, dtype=np.int32) % 4
-    with StoreWriter(
-        tmp_path / "g", kind="bipartite", n_u=n_edges, n_v=4, signed=False, provenance={}
-    ) as writer:
+    with StoreWriter(tmp_path / "g", kind="bipartite", n_u=n_edges, n_v=4, signed=False, provenance={}) as writer:
         writer.append(u, v)
     assert [g.n_edges for g in writer.store.row_groups] == [1 << 20, 5]
 
@@ -161,9 +159,7 @@ def test_hash_depends_on_content_only(tmp_path: Path, monkeypatch: pytest.Monkey
     again = write_store(tmp_path / "b", graph, provenance={}, labels_u=labels)
     assert again.hash == base
     assert len(again.manifest.edge_files) > 1
-    with StoreWriter(
-        tmp_path / "c", kind="bipartite", n_u=500, n_v=300, signed=True, provenance={}
-    ) as writer:
+    with StoreWriter(tmp_path / "c", kind="bipartite", n_u=500, n_v=300, signed=True, provenance={}) as writer:
         for start in range(0, graph.n_edges, 37):
             part = slice(start, start + 37)
             assert graph.sign is not None
@@ -261,9 +257,7 @@ def test_writer_refuses_bad_batches_and_leaves_nothing(tmp_path: Path, name: str
     batches, message = BAD_BATCHES[name]
 
     def write() -> None:
-        with StoreWriter(
-            tmp_path / "g", kind="bipartite", n_u=4, n_v=4, signed=False, provenance={}
-        ) as writer:
+        with StoreWriter(tmp_path / "g", kind="bipartite", n_u=4, n_v=4, signed=False, provenance={}) as writer:
             for batch in batches:
                 writer.append(*batch)
 
@@ -293,15 +287,11 @@ def test_writer_refuses_wrong_signs_and_loops(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
-def test_crash_in_the_middle_leaves_nothing(
-    tmp_path: Path, small_row_groups: None, error: type[BaseException]
-) -> None:
+def test_crash_in_the_middle_leaves_nothing(tmp_path: Path, small_row_groups: None, error: type[BaseException]) -> None:
     graph = random_graph()
 
     def write() -> None:
-        with StoreWriter(
-            tmp_path / "g", kind="bipartite", n_u=500, n_v=300, signed=False, provenance={}
-        ) as writer:
+        with StoreWriter(tmp_path / "g", kind="bipartite", n_u=500, n_v=300, signed=False, provenance={}) as writer:
             writer.append(graph.u, graph.v)
             assert len(list(tmp_path.iterdir())) == 1
             assert not (tmp_path / "g").exists()

@@ -62,9 +62,7 @@ def batches(rows: list[dict[str, Any]]) -> Iterator[pa.RecordBatch | pa.Table]:
 def read_back(data: bytes, format: str, is_stream: bool) -> list[dict[str, Any]]:
     """The rows of a table as they were given."""
     if format in ("csv", "tsv"):
-        frame = pd.read_csv(
-            io.BytesIO(data), sep="," if format == "csv" else "\t", dtype=str, keep_default_na=False
-        )
+        frame = pd.read_csv(io.BytesIO(data), sep="," if format == "csv" else "\t", dtype=str, keep_default_na=False)
         assert [*frame.columns] == ["label", "id", "share", "count", "u1", "u2", "v"]
         return [
             {

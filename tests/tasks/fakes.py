@@ -104,6 +104,4 @@ def plan_of(costs: NDArray[np.int64], n_workers: int = 1, job: JobSpec | None = 
     """Return the plan for items of these costs on CPU workers."""
     chosen = job or make_job()
     workers = tuple(make_worker(f"w{i}") for i in range(n_workers))
-    return make_plan(
-        chosen, "cpu", "asked for", workers, make_report(costs), predict_memory(chosen, "cpu", 4)
-    )
+    return make_plan(chosen, "cpu", "asked for", workers, make_report(costs), predict_memory(chosen, "cpu", 4))

@@ -57,9 +57,7 @@ def test_cells_survive_json_with_all_digits() -> None:
     rows = table_rows(cells)
     assert [row[:2] for row in rows] == [[1, 1], [2, 9], [2, 10]]
     assert all(isinstance(row[2], str) for row in rows)
-    read = read_record(
-        LeaseResult, json.loads(json.dumps({**lease(0, 3, 7).to_dict(), "cells": rows})), "", ""
-    )
+    read = read_record(LeaseResult, json.loads(json.dumps({**lease(0, 3, 7).to_dict(), "cells": rows})), "", "")
     assert read.cells == cells
 
 
@@ -206,9 +204,7 @@ def test_a_recount_compares_cells(
         return replace(partial, cells=cells)
 
     monkeypatch.setattr(fake, "run", swapped)
-    with pytest.raises(
-        ExecutionError, match=r"has cell \(1, 1\): \d+, from engine cpu; engine cpu counts \d+"
-    ):
+    with pytest.raises(ExecutionError, match=r"has cell \(1, 1\): \d+, from engine cpu; engine cpu counts \d+"):
         papilio.verify_job(job, sample=1)
 
 
@@ -261,9 +257,7 @@ def test_a_table_goes_to_json_or_a_file(store: Path, tmp_path: Path, run: Run) -
     data = json.loads(out)
     assert data["table"] == [[1, 2, "18"], [2, 2, "18"], [3, 2, "6"]]
     assert data["parameters"] == {"p": None, "q": 2, "max_p": None, "max_q": None}
-    code, out, err = run(
-        "count", "biclique", store, "--all", "--max-p", 2, "--output", tmp_path / "t.parquet", *HERE
-    )
+    code, out, err = run("count", "biclique", store, "--all", "--max-p", 2, "--output", tmp_path / "t.parquet", *HERE)
     assert (code, out) == (0, "")
     assert f"table: {tmp_path / 't.parquet'}" in err
     table = pq.read_table(tmp_path / "t.parquet")
@@ -310,22 +304,15 @@ def test_one_size_counts_per_vertex_into_a_file(store: Path, tmp_path: Path, run
         (["-p", "3", "-q", "4", "--anchor", "w"], 2, "Invalid value for '--anchor'"),
     ],
 )
-def test_what_does_not_go_together_is_refused(
-    store: Path, run: Run, flags: list[str], code: int, message: str
-) -> None:
+def test_what_does_not_go_together_is_refused(store: Path, run: Run, flags: list[str], code: int, message: str) -> None:
     found, out, err = run("count", "biclique", store, *flags, *HERE)
     assert (found, out) == (code, ""), err
     assert message in err
     assert "Traceback" not in err
 
 
-def test_butterflies_take_no_sizes_and_bicliques_no_unipartite_graph(
-    store: Path, tmp_path: Path, run: Run
-) -> None:
-    assert (
-        "butterfly has no option --all; it belongs to biclique"
-        in run("count", "butterfly", store, "--all")[2]
-    )
+def test_butterflies_take_no_sizes_and_bicliques_no_unipartite_graph(store: Path, tmp_path: Path, run: Run) -> None:
+    assert "butterfly has no option --all; it belongs to biclique" in run("count", "butterfly", store, "--all")[2]
     assert "butterfly has no option --anchor" in run("plan", "butterfly", store, "--anchor", "u")[2]
     run("generate", "complete", tmp_path / "k", "--n-u", 5)
     code, _, err = run("count", "biclique", tmp_path / "k", "-p", 2, "-q", 2)
@@ -340,9 +327,7 @@ def test_plan_slurm_and_scale_take_the_same_flags(store: Path, tmp_path: Path, r
     code, out, err = run("plan", "biclique", store, *sizes, *HERE)
     assert code == 0, err
     assert "question    biclique (3, q) per total, algorithm pivot" in out
-    code, out, err = run(
-        "slurm", "render", "count", "biclique", "g", *sizes, "--time", 60, "--memory", "4GiB"
-    )
+    code, out, err = run("slurm", "render", "count", "biclique", "g", *sizes, "--time", 60, "--memory", "4GiB")
     assert code == 0, err
     assert "\npapilio count -p 3 --all-q --algorithm=pivot --per=total --engine=auto \\\n" in out
     assert " -- biclique g &\n" in out
@@ -356,11 +341,7 @@ def test_plan_slurm_and_scale_take_the_same_flags(store: Path, tmp_path: Path, r
     assert experiment["motif"] == {"name": "biclique", "p": 3, "q": None, "max_p": None, "max_q": None}
     assert experiment["options"] == [["algorithm", "pivot"]]
     assert papilio.open_job(folder / "jobs" / "w1-r1").job.options == (("algorithm", "pivot"),)
-    assert (
-        run("status", folder / "jobs" / "w1-r1")[1]
-        .splitlines()[2]
-        .startswith("question    biclique (3, q) per")
-    )
+    assert run("status", folder / "jobs" / "w1-r1")[1].splitlines()[2].startswith("question    biclique (3, q) per")
 
 
 def test_the_page_of_a_job_names_sizes_and_command(store: Path, tmp_path: Path, run: Run) -> None:

@@ -73,9 +73,7 @@ def leases_of(job: Path) -> list[dict[str, Any]]:
     ],
     ids=str,
 )
-def test_counts_by_many_leases_are_exact(
-    motif: Motif, per: Granularity, store: GraphStore, tmp_path: Path
-) -> None:
+def test_counts_by_many_leases_are_exact(motif: Motif, per: Granularity, store: GraphStore, tmp_path: Path) -> None:
     whole = papilio.count(store, motif, per=per, **HERE)
     kept = papilio.count(store, motif, per=per, job=tmp_path / "job", **HERE)
     assert (kept.count, kept.table) == (whole.count, whole.table)

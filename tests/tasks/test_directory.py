@@ -44,9 +44,7 @@ def session_of(root: Path, job: JobSpec | None = None) -> JobSession:
 
 
 def result_of(start: int, stop: int, shard: ShardRef | None = None) -> LeaseResult:
-    return LeaseResult(
-        0, start, stop, 2**70 + start, stop - start, "w0", "cpu", {"run": 0.5}, 9, shard, {}, 1.5, 2.0
-    )
+    return LeaseResult(0, start, stop, 2**70 + start, stop - start, "w0", "cpu", {"run": 0.5}, 9, shard, {}, 1.5, 2.0)
 
 
 @st.composite
@@ -239,12 +237,8 @@ def test_a_store_whose_edges_were_changed_under_the_same_name_is_found_by_verify
     """Other edges, as many, with the manifest of the ones that were counted but for the sizes of the files."""
     graph = BipartiteGraph.from_edges(*np.nonzero(np.ones((5, 4))))
     source = np.random.default_rng(1)
-    other = BipartiteGraph.from_edges(
-        *np.divmod(np.sort(source.choice(200, 20, replace=False)), 40), n_u=5, n_v=40
-    )
-    one, two = (
-        write_store(tmp_path / name, each, provenance={}) for name, each in (("one", graph), ("two", other))
-    )
+    other = BipartiteGraph.from_edges(*np.divmod(np.sort(source.choice(200, 20, replace=False)), 40), n_u=5, n_v=40)
+    one, two = (write_store(tmp_path / name, each, provenance={}) for name, each in (("one", graph), ("two", other)))
     papilio.count(one, Butterfly(), engine="cpu", job=tmp_path / "job")
     assert papilio.verify_job(tmp_path / "job")[0].graph == one.hash
     manifest = json.loads((tmp_path / "one" / "graph.json").read_text())
@@ -270,16 +264,12 @@ def hashed_edges(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return hashed
 
 
-def test_a_graph_in_memory_is_hashed_once_for_its_job(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_graph_in_memory_is_hashed_once_for_its_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = BipartiteGraph.from_edges(*np.nonzero(np.ones((6, 5))))
     hashed = hashed_edges(monkeypatch)
     for _ in ("counted", "found finished"):
         hashed.clear()
-        assert (
-            papilio.count(graph, Butterfly(), per="vertex", engine="cpu", job=tmp_path / "job").count == 150
-        )
+        assert papilio.count(graph, Butterfly(), per="vertex", engine="cpu", job=tmp_path / "job").count == 150
         assert sum(hashed) == graph.n_edges
     hashed.clear()
     papilio.count(graph, Butterfly(), engine="cpu")
@@ -287,9 +277,7 @@ def test_a_graph_in_memory_is_hashed_once_for_its_job(
 
 
 def test_ledger_and_vectors_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = write_store(
-        tmp_path / "g", BipartiteGraph.from_edges(*np.nonzero(np.ones((6, 5)))), provenance={}
-    )
+    store = write_store(tmp_path / "g", BipartiteGraph.from_edges(*np.nonzero(np.ones((6, 5)))), provenance={})
     papilio.count(store, Butterfly(), per="vertex", engine="cpu", job=tmp_path / "job")
     opened: Counter[str] = Counter()
     read_sealed, read_bytes = SealedReader.__init__, Path.read_bytes
@@ -311,9 +299,7 @@ def test_ledger_and_vectors_are_read_once(tmp_path: Path, monkeypatch: pytest.Mo
         assert opened["ledger.jsonl"] == 1
 
 
-def test_a_graph_in_memory_goes_on_by_counting_it_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_graph_in_memory_goes_on_by_counting_it_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = np.random.default_rng(5)
     graph = BipartiteGraph.from_edges(*np.nonzero(source.random((60, 50)) < 0.3))
     expected = papilio.count(graph, Butterfly(), per="edge", engine="cpu")

@@ -50,9 +50,7 @@ def test_slices_add_up_to_the_whole_at_any_scale() -> None:
     rng = np.random.default_rng(1)
     values, strata = rng.lognormal(0, 2, 900) * 10.0 ** rng.integers(0, 60, 900), np.arange(900) % 3
     whole = Sample.of(Moments.of(values, strata, np.full(3, 300)), 7)
-    parts = [
-        Moments.of(values[at : at + 300], strata[at : at + 300], np.full(3, 100)) for at in (0, 300, 600)
-    ]
+    parts = [Moments.of(values[at : at + 300], strata[at : at + 300], np.full(3, 100)) for at in (0, 300, 600)]
     added = Sample.of(parts[0] + parts[1] + parts[2], 7)
     assert (added.probes, added.value) == (900, pytest.approx(whole.value))
     assert added.std_error == pytest.approx(whole.std_error)
@@ -97,10 +95,7 @@ def test_items_are_drawn_each_for_itself() -> None:
     assert np.abs(times / 20_000 - np.array([0.2, 0.2, 0.6])).max() < 0.01
     assert len(set(drawn.seeds.tolist())) == drawn.seeds.size
     even = draw_items(lots, bounds, np.array([10, 20_000]), 9)
-    assert (
-        np.abs(np.bincount(even.items[10:], minlength=4)[1:] / 20_000 - np.array([0.2, 0.2, 0.6])).max()
-        < 1e-3
-    )
+    assert np.abs(np.bincount(even.items[10:], minlength=4)[1:] / 20_000 - np.array([0.2, 0.2, 0.6])).max() < 1e-3
 
 
 @pytest.mark.parametrize(
@@ -114,9 +109,7 @@ def test_items_are_drawn_each_for_itself() -> None:
     ],
     ids=["skewed", "planted"],
 )  # fmt: skip
-def test_intervals_of_searches_hold_the_count(
-    graph: Any, motif: Biclique, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_intervals_of_searches_hold_the_count(graph: Any, motif: Biclique, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a quarter of the probes of a slice, which is less for an interval to go by."""
     monkeypatch.setattr(estimate, "SLICE", SLICE // 4)
     engine = BicliqueCpu(2)
@@ -138,8 +131,7 @@ def test_slices_are_the_same_on_a_device() -> None:
     graph, motif = skewed_graph(3, 30, 25, 200), Biclique(3, 3)
     cpu, gpu = BicliqueCpu(2, "enumerate", "u"), BicliqueGpu(emulator(3), "enumerate", "u")
     one, other = (
-        walk_slice(engine, engine.prepare(graph, motif, "total"), "total", (), 4, 2)[0]
-        for engine in (cpu, gpu)
+        walk_slice(engine, engine.prepare(graph, motif, "total"), "total", (), 4, 2)[0] for engine in (cpu, gpu)
     )
     for mine, theirs in zip(one, other, strict=True):
         assert np.array_equal(mine, theirs)
@@ -169,9 +161,7 @@ def test_no_estimate_begins_where_few_probes_take_seconds(
     prepared = engine.prepare(graph, Biclique(4, 4), "total")
     clock = iter([at for taken in seconds for at in (0, taken)])
     monkeypatch.setattr(forecast, "perf_counter", lambda: next(clock))
-    found = (
-        rf"{probes} of the search took {seconds[-1]}.0 s, and an estimate needs at least 4\d{{3}}: ask for"
-    )
+    found = rf"{probes} of the search took {seconds[-1]}.0 s, and an estimate needs at least 4\d{{3}}: ask for"
     with pytest.raises(CapacityError, match=found):
         walk_slice(engine, prepared, "total", (), 1, 0)
     assert walk_slice(engine, prepared, "total", (), 1, 1)[0].n.sum() >= SLICE

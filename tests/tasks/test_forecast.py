@@ -62,9 +62,7 @@ TREES = COSTS.astype(float) * np.linspace(50, 1, COSTS.size)
 
 
 @pytest.mark.parametrize("spread", [0.5, 1.5])
-def test_intervals_hold_the_truth_in_nine_cases_of_ten(
-    spread: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_intervals_hold_the_truth_in_nine_cases_of_ten(spread: float, monkeypatch: pytest.MonkeyPatch) -> None:
     rows, held = [], 0
     for seed in range(300):
         monkeypatch.setattr("papilio.tasks.forecast.SEED", 1000 * seed)
@@ -111,9 +109,7 @@ def test_short_runs_are_probed_once_and_long_ones_as_they_need(monkeypatch: pyte
 
 
 @pytest.mark.parametrize(("probe_s", "most"), [(0.25, 64), (2e-3, 1200), (1e-6, 4096)])
-def test_probes_take_a_small_share_of_the_run(
-    probe_s: float, most: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_probes_take_a_small_share_of_the_run(probe_s: float, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Slow probes are as few as the predicted run of some 40 s is worth."""
     engine = ProbedEngine(trees=TREES, spread=2.5, probe_s=probe_s)
     monkeypatch.setattr("papilio.tasks.forecast.perf_counter", lambda: engine.clock_s)

@@ -24,10 +24,7 @@ PARTED = make_job(partition=PartitionRef("/parts", "a" * 32), budget=Budget(1 <<
 
 @pytest.mark.parametrize("spec", [make_job(), LEASE, PREPARE, PIVOT, PARTED])
 def test_specs_survive_json_and_pickle(spec: JobSpec | LeaseTask | PrepareTask) -> None:
-    assert (
-        read_record(type(spec), json.loads(json.dumps(write_record(spec))), "a spec", "write it again")
-        == spec
-    )
+    assert read_record(type(spec), json.loads(json.dumps(write_record(spec))), "a spec", "write it again") == spec
     assert pickle.loads(pickle.dumps(spec)) == spec
 
 

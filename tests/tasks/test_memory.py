@@ -57,8 +57,7 @@ LARGE = {"n_u": 10**6, "n_v": 10**6, "n_edges": 10**8}
 WORKERS = (make_worker(threads=2), make_worker("w1", threads=4, memory_bytes=6 << 30))
 
 GPUS = tuple(
-    make_worker(f"g{i}", gpu="GPU", gpu_memory_bytes=80 << 30, gpu_missing=None, memory_bytes=64 << 30)
-    for i in (0, 1)
+    make_worker(f"g{i}", gpu="GPU", gpu_memory_bytes=80 << 30, gpu_missing=None, memory_bytes=64 << 30) for i in (0, 1)
 )
 
 
@@ -91,14 +90,10 @@ def test_a_graph_with_too_many_edges_or_vertices_for_a_gpu_is_counted_in_parts(s
     for job in (make_job(**sizes), make_job(**sizes, motif=Biclique(3, 3))):
         assert needs_parts(job, "gpu", (worker,))
         assert not needs_parts(job, "cpu", (worker,))
-        with pytest.raises(
-            CapacityError, match=r"at most 4294959104 edges and 2146435072 vertices; count part by"
-        ):
+        with pytest.raises(CapacityError, match=r"at most 4294959104 edges and 2146435072 vertices; count part by"):
             require_memory(job, "gpu", (worker,))
     census = make_job(**sizes, motif=Census("u"), signed=True)
-    with pytest.raises(
-        CapacityError, match=r"2146435072 vertices; census .* is counted on the whole graph only"
-    ):
+    with pytest.raises(CapacityError, match=r"2146435072 vertices; census .* is counted on the whole graph only"):
         needs_parts(census, "gpu", (worker,))
     fits = make_job(n_u=2**30, n_v=2**30 - 2**20, n_edges=2**32 - 2**13)
     assert not needs_parts(fits, "gpu", (worker,))
@@ -119,9 +114,7 @@ def test_a_budget_that_holds_no_part_is_refused() -> None:
 
 @pytest.mark.parametrize("engine", ["cpu", "gpu"])
 @pytest.mark.parametrize("per", ["total", "vertex", "edge"])
-@pytest.mark.parametrize(
-    "motif", [Butterfly(), Biclique(3, 3), MaximalBiclique()], ids=lambda each: each.name
-)
+@pytest.mark.parametrize("motif", [Butterfly(), Biclique(3, 3), MaximalBiclique()], ids=lambda each: each.name)
 def test_the_budget_that_an_error_names_is_the_least(motif: Any, per: Any, engine: Any) -> None:
     job = make_job(**LARGE, motif=motif, per=per if per in motif.granularities else "total")
     workers = GPUS if engine == "gpu" else (replace(WORKERS[0], memory_bytes=1 << 45),)

@@ -73,9 +73,7 @@ def test_the_largest_are_those_of_the_whole_graph(graph: UnipartiteGraph) -> Non
 
 
 @pytest.mark.parametrize("name", ["checksum", "best"])
-def test_an_answer_that_the_leases_do_not_give_is_refused(
-    name: str, store: GraphStore, tmp_path: Path
-) -> None:
+def test_an_answer_that_the_leases_do_not_give_is_refused(name: str, store: GraphStore, tmp_path: Path) -> None:
     papilio.count(store, LittleClique(best=5), job=tmp_path / "job")
     file = tmp_path / "job" / "result.json"
     answer = json.loads(file.read_text())
@@ -87,9 +85,7 @@ def test_an_answer_that_the_leases_do_not_give_is_refused(
 
 
 def rows_of(path: Path) -> list[tuple[str, ...]]:
-    return sorted(
-        tuple(row) for file in sorted(path.glob("*.parquet")) for row in pq.read_table(file)["n"].to_pylist()
-    )
+    return sorted(tuple(row) for file in sorted(path.glob("*.parquet")) for row in pq.read_table(file)["n"].to_pylist())
 
 
 @pytest.mark.parametrize("motif", [ALL, TRIANGLES], ids=str)

@@ -131,8 +131,7 @@ def test_decisions_have_figures(store: GraphStore) -> None:
     assert plan.replication > 1
     assert any(what.startswith("largest part ") and "B of host" in reason for what, reason in said.items())
     assert any(
-        re.fullmatch(r"peak of a worker about 35\d\.\d\d MiB of host memory of a budget of 3\.00 GiB", w)
-        for w in said
+        re.fullmatch(r"peak of a worker about 35\d\.\d\d MiB of host memory of a budget of 3\.00 GiB", w) for w in said
     ), said
     assert report.prepared_bytes == 0
     assert job.partition is not None
@@ -145,9 +144,7 @@ def plan_with_other_hash(plan: CountPlan) -> CountPlan:
 
 
 @pytest.mark.slow
-def test_two_workers_count_parts_though_one_is_killed(
-    graph: BipartiteGraph, store: GraphStore, tmp_path: Path
-) -> None:
+def test_two_workers_count_parts_though_one_is_killed(graph: BipartiteGraph, store: GraphStore, tmp_path: Path) -> None:
     finished: list[LeaseFinished] = []
     with LocalExecutor(2, threads=1) as executor:
 
@@ -268,25 +265,19 @@ def test_vectors_that_the_budget_has_no_room_for_are_summed_in_files(
         expect(graph, motif, per, outcome)
 
 
-def test_wrong_vectors_and_items_of_a_part_are_refused(
-    store: GraphStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wrong_vectors_and_items_of_a_part_are_refused(store: GraphStore, monkeypatch: pytest.MonkeyPatch) -> None:
     job = part_job(store, Butterfly(), "vertex")
     right = ButterflyCpu.run
 
     def spoil(*args: Any, **options: Any) -> Any:
         partial = right(*args, **options)
-        return replace(
-            partial, vectors={name: vector + np.uint64(1) for name, vector in partial.vectors.items()}
-        )
+        return replace(partial, vectors={name: vector + np.uint64(1) for name, vector in partial.vectors.items()})
 
     with InlineExecutor(threads=1) as executor:
         monkeypatch.setattr(ButterflyCpu, "run", spoil)
         with pytest.raises(ExecutionError, match="the counts of layer u sum to"):
             count_job(executor, job, "cpu", None, ignore_events)
-        monkeypatch.setattr(
-            ButterflyCpu, "run", lambda *args, **options: replace(right(*args, **options), vectors={})
-        )
+        monkeypatch.setattr(ButterflyCpu, "run", lambda *args, **options: replace(right(*args, **options), vectors={}))
         with pytest.raises(ExecutionError, match=r"returned vectors {}; part \d+ needs"):
             count_job(executor, job, "cpu", None, ignore_events)
         monkeypatch.setattr(ButterflyCpu, "run", right)
@@ -326,9 +317,7 @@ def test_when_memory_runs_out_a_part_is_tried_alone_and_its_leases_are_halved(
             count_job(executor, job, "cpu", None, ignore_events)
 
 
-def test_leases_that_are_lost_leave_a_gap_that_is_found(
-    store: GraphStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_leases_that_are_lost_leave_a_gap_that_is_found(store: GraphStore, monkeypatch: pytest.MonkeyPatch) -> None:
     plans: list[CountPlan] = []
 
     def keep(event: Event) -> None:

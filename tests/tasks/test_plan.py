@@ -98,9 +98,7 @@ def test_validate_refuses_a_gap() -> None:
 def test_a_job_that_cannot_fit_names_worker_need_and_limit() -> None:
     job = make_job(n_u=10**8, n_v=10**8, n_edges=2 * 10**9)
     workers = (make_worker("roomy", memory_bytes=1 << 42), make_worker("tight", memory_bytes=8 << 30))
-    with pytest.raises(
-        CapacityError, match=r"worker tight on h has 8\.00 GiB of host memory; .* needs about"
-    ):
+    with pytest.raises(CapacityError, match=r"worker tight on h has 8\.00 GiB of host memory; .* needs about"):
         require_memory(job, "cpu", workers)
     assert require_memory(job, "cpu", workers[:1]).host_bytes > 8 << 30
 

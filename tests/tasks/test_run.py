@@ -168,9 +168,7 @@ def test_slices_end_at_equal_steps_of_the_work() -> None:
     assert held.bounds(0, 1000, 10**9) == []
 
 
-def test_a_lease_tells_how_far_it_is(
-    engine: FakeEngine, job: JobSpec, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lease_tells_how_far_it_is(engine: FakeEngine, job: JobSpec, monkeypatch: pytest.MonkeyPatch) -> None:
     """In predicted time: of the items that are done, and of a share of the cost of others; to its own run alone."""
     seen: list[int] = []
 
@@ -200,9 +198,7 @@ def test_chunks_tell_how_many_of_them_are_done() -> None:
     assert (seen[2:], get_passed().share) == ([0, 0.25, 0.5, 0.75], 1)
 
 
-def test_vectors_stay_in_the_process_or_go_to_a_shard(
-    engine: FakeEngine, job: JobSpec, tmp_path: Path
-) -> None:
+def test_vectors_stay_in_the_process_or_go_to_a_shard(engine: FakeEngine, job: JobSpec, tmp_path: Path) -> None:
     vertex = replace(job, per="vertex")
     inside = run_lease(lease(vertex, 0, 3), WORKER)
     outside = run_lease(lease(vertex, 3, 20, str(tmp_path)), WORKER)
@@ -288,9 +284,7 @@ def test_unipartite_graphs_are_hashed_and_refused_for_bipartite_motifs(tmp_path:
     graph = UnipartiteGraph.from_edges([0, 1, 2], [1, 2, 0])
     store = write_store(tmp_path / "g", graph, provenance={})
     assert hash_graph(graph) == store.hash
-    with pytest.raises(
-        UnsupportedError, match=r"butterfly' is defined on bipartite graphs; .* is unipartite"
-    ):
+    with pytest.raises(UnsupportedError, match=r"butterfly' is defined on bipartite graphs; .* is unipartite"):
         job_of(store, TOTAL)
 
 

@@ -43,16 +43,12 @@ def test_the_questions_are_of_all_families(engine: str) -> None:
     }
     for each in asked:
         family = each.family
-        assert engine in (
-            family.engines if each.listing is None or family.listed is None else family.listed.listers
-        )
+        assert engine in (family.engines if each.listing is None or family.listed is None else family.listed.listers)
     assert {each.per for each in asked if each.motif.name == "butterfly"} == {"total", "vertex", "edge"}
     assert len(set(asked)) == len(asked)
 
 
-def test_what_is_compiled_ahead_is_not_compiled_again(
-    compilations: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_compiled_ahead_is_not_compiled_again(compilations: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(warming, "FAMILIES", {"butterfly": FAMILIES["butterfly"]})
     monkeypatch.setattr(warming, "decompose_graph", lambda *args, **settings: None)
     warm_engine.cache_clear()

@@ -49,9 +49,7 @@ def cache_folder(kind: str) -> Path:
 def _open_folder(folder: Path) -> Path:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if folder.stat().st_uid != os.getuid() or not os.access(folder, os.W_OK):
-        raise PermissionError(
-            f"{folder} belongs to another user; set PAPILIO_TEST_CACHE to a folder of your own"
-        )
+        raise PermissionError(f"{folder} belongs to another user; set PAPILIO_TEST_CACHE to a folder of your own")
     old = time.time() - _KEPT_S
     for entry in folder.iterdir():
         if entry.lstat().st_mtime < old:

@@ -44,10 +44,7 @@ def cut_cliques_by_definition(
         ids = sorted(met, key=rank.__getitem__)
         local = {vertex: at for at, vertex in enumerate(ids)}
         edges = {
-            (local[a], local[b]): edge_of[min(a, b), max(a, b)]
-            for a in ids
-            for b in near[a] & met
-            if rank[a] < rank[b]
+            (local[a], local[b]): edge_of[min(a, b), max(a, b)] for a in ids for b in near[a] & met if rank[a] < rank[b]
         }
         pairs = np.array(sorted(edges), np.int64).reshape(-1, 2)
         later = [sum(rank[b] > rank[root] for b in near[root]) for root in group]

@@ -109,9 +109,7 @@ class CostReport:
                 target.tests += each.tests
                 target.add(Cost(each.processor_s, each.children_s, each.wall_s), is_test=False)
         write = terminalreporter.write_line
-        write(
-            "cpu s     children    wall s  tests  by folder, then the costliest files (children: in other processes)"
-        )
+        write("cpu s     children    wall s  tests  by folder, then the costliest files (children: in other processes)")
         for rows in (by_folder, self.by_file):
             for name, each in sorted(rows.items(), key=lambda row: -row[1].processor_s)[:FILES_SHOWN]:
                 write(each.row(name))

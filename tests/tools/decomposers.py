@@ -74,9 +74,7 @@ def make_decomposer(name: str) -> Decomposer:
     examples, side = (60, 12) if name == "gpu" else (12, 8)
     return Decomposer(
         name,
-        lambda graph, kind, layer: decompose_on_gpu(
-            device, graph, kind, layer, True, ignore_report, tuning=tuning
-        ),
+        lambda graph, kind, layer: decompose_on_gpu(device, graph, kind, layer, True, ignore_report, tuning=tuning),
         examples,
         side,
     )

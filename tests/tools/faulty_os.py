@@ -133,9 +133,7 @@ def faulty_os(root: Path, at: int = -1, *, forever: bool = False) -> Iterator[Fa
         return call
 
     with (
-        patch.multiple(
-            os, **{name: faults.wrap(name, getattr(os, name)) for name in (*_BY_PATH, *_BY_DESCRIPTOR)}
-        ),
+        patch.multiple(os, **{name: faults.wrap(name, getattr(os, name)) for name in (*_BY_PATH, *_BY_DESCRIPTOR)}),
         patch.object(fcntl, "flock", faults.wrap("flock", fcntl.flock)),
         patch.object(io, "open", faults.open_file),
     ):

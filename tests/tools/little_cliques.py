@@ -113,9 +113,7 @@ class LittleCliqueCpu(Engine):
             later[u].append(v)
         costs = np.array([1 + len(each) ** 2 for each in later], np.int64)
         order = np.argsort(-costs, kind="stable")
-        return LittlePrepared(
-            graph, motif, per, later, order, costs[order], np.arange(graph.n, dtype=np.int32)
-        )
+        return LittlePrepared(graph, motif, per, later, order, costs[order], np.arange(graph.n, dtype=np.int32))
 
     def run(
         self,
@@ -151,9 +149,7 @@ class LittleCliqueCpu(Engine):
             triangles = [(least, v, w) for w in later[least] if w in later[v]] if k != 2 else []
             yield from (each for each in pairs + triangles if held <= set(each))
 
-    def _partial(
-        self, prepared: LittlePrepared, found: list[Members], start: int, end: int, capped: bool
-    ) -> Partial:
+    def _partial(self, prepared: LittlePrepared, found: list[Members], start: int, end: int, capped: bool) -> Partial:
         graph, motif = prepared.graph, prepared.motif
         vectors: dict[str, NDArray[np.uint64]] = {}
         if prepared.per == "vertex":
@@ -191,9 +187,7 @@ _RATE = {"cpu": WorkRate("pairs", 1.0e2, {"total": 1.0, "vertex": 1.0, "edge": 1
 ROW = Family(
     LittleClique,
     engines={"cpu": "tests.tools.little_cliques:LittleCliqueCpu"},
-    memory=Memory(
-        lambda motif, per, engine: GraphMemory(Terms(edge=100, vertex=100, vector=8), Terms(), Terms())
-    ),
+    memory=Memory(lambda motif, per, engine: GraphMemory(Terms(edge=100, vertex=100, vector=8), Terms(), Terms())),
     members=members,
     rates=_RATE,  # type: ignore[arg-type]
     graph_kind="unipartite",

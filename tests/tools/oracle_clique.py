@@ -18,9 +18,7 @@ def cliques_of(n: int, edges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, 
     def grow(clique: tuple[int, ...], candidates: set[int]) -> Iterator[tuple[int, ...]]:
         yield clique
         for vertex in sorted(candidates):
-            yield from grow(
-                (*clique, vertex), {other for other in candidates & neighbours[vertex] if other > vertex}
-            )
+            yield from grow((*clique, vertex), {other for other in candidates & neighbours[vertex] if other > vertex})
 
     for vertex in range(n):
         yield from grow((vertex,), {other for other in neighbours[vertex] if other > vertex})

@@ -33,8 +33,7 @@ def count_balanced(signs: Signs, k: int, pair_side: str) -> int:
     if pair_side == "v":
         signs = {(v, u): sign for (u, v), sign in signs.items()}
     return sum(
-        all(is_balanced(signs, *pair, *two) for two in combinations(others, 2))
-        for pair, others in _bicliques(signs, k)
+        all(is_balanced(signs, *pair, *two) for two in combinations(others, 2)) for pair, others in _bicliques(signs, k)
     )
 
 

@@ -125,10 +125,7 @@ def cut_grid(
         ]
         ends = [end_block(index, layer, ranks, with_edges=edges) for ranks in _split(range(size), end_blocks)]
         parts += [
-            WedgePart(a, b)
-            for a in starts
-            for b in ends
-            if a.rank.size and b.rank.size and b.rank[0] < a.rank[-1]
+            WedgePart(a, b) for a in starts for b in ends if a.rank.size and b.rank.size and b.rank[0] < a.rank[-1]
         ]
     return parts
 
@@ -146,9 +143,7 @@ def cut_closures(graph: BipartiteGraph, groups: int, seed: int, per: str = "tota
             chosen = ranks[group == number].tolist()
             if chosen:
                 starts = start_block(index, layer, chosen, with_edges=edges)
-                ends = end_block(
-                    index, layer, range(max(chosen)), middles=starts.middles.tolist(), with_edges=edges
-                )
+                ends = end_block(index, layer, range(max(chosen)), middles=starts.middles.tolist(), with_edges=edges)
                 parts.append(WedgePart(starts, ends))
     return parts
 

@@ -51,16 +51,12 @@ def leave_out(items: Iterable[pytest.Item], names: dict[str, bool]) -> set[str]:
     for combinations in by_test.values():
         for item in _without_new_values(combinations):
             item.add_marker(pytest.mark.slow)
-    return {
-        name for name in unused if (file := name.partition("::")[0]) in files or not (ROOT / file).is_file()
-    }
+    return {name for name in unused if (file := name.partition("::")[0]) in files or not (ROOT / file).is_file()}
 
 
 def _is_on_emulator(item: Any) -> bool:
     call = getattr(item, "callspec", None)
-    return call is not None and any(
-        isinstance(each, str) and each == "emulator" for each in call.params.values()
-    )
+    return call is not None and any(isinstance(each, str) and each == "emulator" for each in call.params.values())
 
 
 def _without_new_values(combinations: list[Any]) -> list[Any]:

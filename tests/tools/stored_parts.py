@@ -19,9 +19,7 @@ from tests.tools.root_parts import cut_by_definition, group_at_random
 __all__ = ["job_on", "store_grid", "store_parts", "store_roots"]
 
 
-def store_parts(
-    path: Path, store: GraphStore, parts: Sequence[Part], motif: Motif, per: Granularity
-) -> Partition:
+def store_parts(path: Path, store: GraphStore, parts: Sequence[Part], motif: Motif, per: Granularity) -> Partition:
     """Write parts as a partition; blocks that several of them share are written once."""
     engine = load_engine(motif, "cpu", 1)
     names: dict[int, str] = {}

@@ -28,9 +28,7 @@ def bipartite_graphs(draw: st.DrawFn, max_side: int = 14) -> BipartiteGraph:
     if n_u and n_v:
         us, vs = st.integers(0, n_u - 1), st.integers(0, n_v - 1)
         edges |= draw(st.sets(st.tuples(us, vs), max_size=4 * max_side))
-        for shape in draw(
-            st.lists(st.sampled_from(["hub_u", "hub_v", "block", "twin_u", "twin_v"]), max_size=4)
-        ):
+        for shape in draw(st.lists(st.sampled_from(["hub_u", "hub_v", "block", "twin_u", "twin_v"]), max_size=4)):
             if shape == "hub_u":
                 hub = draw(us)
                 edges |= {(hub, v) for v in draw(st.sets(vs))}

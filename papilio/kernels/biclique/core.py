@@ -292,9 +292,7 @@ def count_pairs(lefts: Rows, n_right: int, threads: int, n_roots: int) -> dict[i
     return {int(shared): int(histogram[shared]) for shared in np.flatnonzero(histogram)}
 
 
-def find_pairs(
-    lefts: Rows, n_right: int, min_common: int, threads: int, limit_bytes: int, n_roots: int
-) -> Pairs:
+def find_pairs(lefts: Rows, n_right: int, min_common: int, threads: int, limit_bytes: int, n_roots: int) -> Pairs:
     """Return all pairs that share at least ``min_common`` right vertices; O(wedges).
 
     The pairs of a row are with later rows, in no particular order; only the first ``n_roots`` rows have any. Raises

@@ -169,9 +169,7 @@ class BicliqueCpu(SearchEngine):
             per=per,
             algorithm=algorithm,
             counts_triples=triples,
-            rooms=search.measure_rooms(index.hop_indptr, index.hop_common, levels)
-            if searches
-            else (0, 0, 0, 0),
+            rooms=search.measure_rooms(index.hop_indptr, index.hop_common, levels) if searches else (0, 0, 0, 0),
             layers=(searched.n_u, searched.n_v),
             choices=choices,
             stars=question.star_vectors(question.source) if per == "vertex" and index.closed_cells else {},
@@ -179,9 +177,7 @@ class BicliqueCpu(SearchEngine):
             settled=settled,
         )
 
-    def probe(
-        self, prepared: PreparedBicliqueCpu, items: NDArray[np.int64], seeds: NDArray[np.uint64]
-    ) -> Found:
+    def probe(self, prepared: PreparedBicliqueCpu, items: NDArray[np.int64], seeds: NDArray[np.uint64]) -> Found:
         walk = prepared.algorithm
         return measure_probes(prepared.index, items, seeds, (walk,), self.threads)[walk]
 

@@ -232,9 +232,7 @@ class BicliqueGpu(TreeEngine):
                 decisions = (*decisions, *shortage)
         return PreparedBicliqueGpu(motif, index, algorithm, vertices, classes, max_common, decisions, settled)
 
-    def probe(
-        self, prepared: PreparedBicliqueGpu, items: NDArray[np.int64], seeds: NDArray[np.uint64]
-    ) -> Found:
+    def probe(self, prepared: PreparedBicliqueGpu, items: NDArray[np.int64], seeds: NDArray[np.uint64]) -> Found:
         walk = prepared.algorithm
         with self.device.guard():
             return measure_probes(self.device, prepared.index, items, seeds, (walk,))[walk]
@@ -274,9 +272,7 @@ class BicliqueGpu(TreeEngine):
             index = halve_device_index(self.device, index)
         return _add_right_rows(self.device, index)
 
-    def _choose_search(
-        self, algorithm: str, index: BicliqueDeviceIndex, vertices: _VertexTables | None
-    ) -> TreeSearch:
+    def _choose_search(self, algorithm: str, index: BicliqueDeviceIndex, vertices: _VertexTables | None) -> TreeSearch:
         tuning = self.tuning
         _, _, of_vertices = tuning.blocks_per_sm
         alone = replace(tuning, slots=0)  # warps do not share sub-trees
@@ -290,9 +286,7 @@ class BicliqueGpu(TreeEngine):
             else:
                 alone, blocks = replace(alone, near_words=tuning.list_near_words), tuning.list_blocks_per_sm
                 words = LEAF_WORDS + RUN_WORDS
-            return TreeSearch(
-                "biclique_blocks", "biclique_blocks", {"LEFT": left}, alone, words, blocks, True
-            )
+            return TreeSearch("biclique_blocks", "biclique_blocks", {"LEFT": left}, alone, words, blocks, True)
         code, words = _CODES[algorithm], 0 if algorithm == "pivot" else LEAF_WORDS + RUN_WORDS
         defines = {"ALGORITHM": code}
         if algorithm != "pivot" and _has_large_leaves(index):
@@ -339,9 +333,7 @@ class BicliqueGpu(TreeEngine):
         search = self._choose_search(prepared.algorithm, index, prepared.vertices)
         return self._launch(search, prepared.classes, pieces, index.costs, cut, index.searched, own).stop
 
-    def _search(
-        self, prepared: PreparedBicliqueGpu, span: tuple[int, int], cut: StopCheck
-    ) -> tuple[int, Cells]:
+    def _search(self, prepared: PreparedBicliqueGpu, span: tuple[int, int], cut: StopCheck) -> tuple[int, Cells]:
         """Search items, again with a larger table if one was full. Return the end of the run, and the cells."""
         full, (start, stop) = 0, span
         wanted = self._slots.get(prepared, self.tuning.leaf_slots) if prepared.algorithm != "enumerate" else 1
@@ -427,9 +419,7 @@ def _check_sizes(index: BicliqueDeviceIndex, halves: bool) -> int:
     max_common = int(index.item_common.max(initial=0))
     if halves:
         check_fits("the largest neighbourhood that two vertices share", max_common, _MAX_SIDE, "vertices")
-        check_fits(
-            "the largest set of candidates", int(index.item_later.max(initial=0)), _MAX_SIDE, "vertices"
-        )
+        check_fits("the largest set of candidates", int(index.item_later.max(initial=0)), _MAX_SIDE, "vertices")
     if index.n_pairs:
         check_fits("the right side", index.sizes.min_right, _MAX_LEAST, "vertices")
     return max_common

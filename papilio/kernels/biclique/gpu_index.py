@@ -55,9 +55,7 @@ from papilio.kernels.wedge.gpu_graph import check_rows, count_degrees, link_rows
 from papilio.motifs import Biclique
 
 
-def cut_items(
-    device: Device, module: Module, pairs: Pairs, deep: bool, items: Any
-) -> tuple[Any, Any, Any, Any]:
+def cut_items(device: Device, module: Module, pairs: Pairs, deep: bool, items: Any) -> tuple[Any, Any, Any, Any]:
     """Return root, first and last child, and cost of each piece, in order.
 
     ``items`` holds the item of each left vertex of a part, -1 for vertices that are not roots; None for a whole graph.
@@ -299,9 +297,7 @@ def load_edges(device: Device, graph: BipartiteGraph) -> tuple[DeviceEdges, Degr
     check_rows(graph.n_edges, graph.n_u + graph.n_v)
     linker = _load_linker(device)
     u, v = device.to_device(graph.u), device.to_device(graph.v)
-    edges = DeviceEdges(
-        u, v, *(count_degrees(device, linker, ids, n) for ids, n in ((u, graph.n_u), (v, graph.n_v)))
-    )
+    edges = DeviceEdges(u, v, *(count_degrees(device, linker, ids, n) for ids, n in ((u, graph.n_u), (v, graph.n_v))))
     degrees = (device.to_host(each).astype(np.int64) for each in (edges.degree_left, edges.degree_right))
     return edges, Degrees(graph.n_u, graph.n_v, *degrees)
 

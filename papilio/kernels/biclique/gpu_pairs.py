@@ -67,8 +67,7 @@ class _Passes:
         n_entries = rows.adjacency.size // 2
         upto = make_offsets(device, rows.prefix[:n_entries])
         tables = [
-            (table.max_wedges, table.table_bytes // 4 if table.kernel == "dense" else -1)
-            for table in tuning.tables
+            (table.max_wedges, table.table_bytes // 4 if table.kernel == "dense" else -1) for table in tuning.tables
         ]
         self.wedges, keys = xp.empty(n_left, dtype=np.int64), xp.empty(n_left, dtype=np.int64)
         found = xp.zeros(len(tables), dtype=np.uint64)
@@ -89,9 +88,7 @@ class _Passes:
         n_roots = self.bounds[-1] - self.bounds[-2]
         self.n_slabs = min(n_roots, self.n_slabs, room // (8 * n_left))
         if n_roots and not self.n_slabs:
-            check_fits(
-                "a table of counters for all vertices of the anchored layer", 8 * n_left, room, "bytes"
-            )
+            check_fits("a table of counters for all vertices of the anchored layer", 8 * n_left, room, "bytes")
         self.counters: Any = xp.zeros(max(self.n_slabs * n_left, 1), dtype=np.int32)
         self.lists: Any = xp.empty(max(self.n_slabs * n_left, 1), dtype=np.int32)
 
@@ -200,9 +197,7 @@ def _order_lefts(device: Device, module: Module, partners: Any, n_roots: int) ->
     return order, final_rank, n - n_roots + int(device.to_host(n_paired)[0])
 
 
-def _write_pairs(
-    passes: _Passes, places: Any, final_rank: Any, sizes: tuple[int, int]
-) -> tuple[Any, Any, Any]:
+def _write_pairs(passes: _Passes, places: Any, final_rank: Any, sizes: tuple[int, int]) -> tuple[Any, Any, Any]:
     """Write the pairs as keys, sort the keys and unpack them.
 
     ``sizes`` holds the number of pairs, and of vertices without the roots that have no pair, which come first.
@@ -216,9 +211,7 @@ def _write_pairs(
     keys = xp.empty(n_pairs, dtype=np.uint64)
     common = xp.empty(1 if common_bits else n_pairs, dtype=np.int32)
     bits = {"first_paired": first_paired, "rank_bits": rank_bits, "common_bits": common_bits}
-    passes.run(
-        WRITE_PAIRS, {"places": places, "final_rank": final_rank, **bits, "keys": keys, "commons": common}
-    )
+    passes.run(WRITE_PAIRS, {"places": places, "final_rank": final_rank, **bits, "keys": keys, "commons": common})
     if common_bits:
         keys.sort()
         common = xp.empty(n_pairs, dtype=np.int32)

@@ -82,9 +82,7 @@ def measure_counts(
     pieces, weights = draw_pieces(index, items, seeds)
     if not index.item_root.size or not items.size:
         return np.zeros(items.size)
-    later, common, degree = (
-        each[pieces] for each in (index.item_later, index.item_common, index.item_degree)
-    )
+    later, common, degree = (each[pieces] for each in (index.item_later, index.item_common, index.item_degree))
     row_words = (common + 31) // 32
     tables = make_count_tables(sizes, int(index.item_common.max(initial=0)))
     roots = np.where(weights > 0.0, index.item_root[pieces], -1).astype(np.int32)

@@ -126,9 +126,7 @@ def _child_costs(pairs: Pairs, deep: bool, rows: Ints, costs: Ints) -> None:
 
 
 @compiled
-def _cut_items(
-    indptr: Ints, child_costs: Ints, most: int, roots: Ids32, firsts: Ints, lasts: Ints, costs: Ints
-) -> int:
+def _cut_items(indptr: Ints, child_costs: Ints, most: int, roots: Ids32, firsts: Ints, lasts: Ints, costs: Ints) -> int:
     """Return the number of items, and write them if there is room for any."""
     n_items = 0
     for root in range(indptr.size - 1):

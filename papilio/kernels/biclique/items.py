@@ -217,9 +217,7 @@ def split_pairs(indptr: Any, others: Any, common: Any, is_excluded: Any) -> tupl
     return (indptr - before, others[~apart], common[~apart]), (before, others[apart], common[apart])
 
 
-def make_root_items(
-    indptr: _Ints, costs_before: _Ints, items: _Ids, n_items: int
-) -> tuple[_Ids, _Ints, _Ints, _Ints]:
+def make_root_items(indptr: _Ints, costs_before: _Ints, items: _Ids, n_items: int) -> tuple[_Ids, _Ints, _Ints, _Ints]:
     """Return root, first and last child, and cost of each item of a part.
 
     An item is a root with all of its children. ``indptr`` holds the offsets of the children, ``costs_before`` the total

@@ -151,9 +151,7 @@ class BicliqueLister(SearchEngine):
 
     listing: Listing
 
-    def __init__(
-        self, threads: int | None, listing: Listing, algorithm: str = "auto", anchor: str = "auto"
-    ) -> None:
+    def __init__(self, threads: int | None, listing: Listing, algorithm: str = "auto", anchor: str = "auto") -> None:
         super().__init__(threads)
         if algorithm == "pivot":
             raise UnsupportedError(

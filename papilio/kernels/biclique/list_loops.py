@@ -133,9 +133,7 @@ def _write_rows(cursor: Cursor, block: Block) -> bool:
 
 
 @compiled
-def list_stars(
-    rows: Rows, positions: Positions, cursor: Cursor, block: Block, items: Items, end: int
-) -> bool:
+def list_stars(rows: Rows, positions: Positions, cursor: Cursor, block: Block, items: Items, end: int) -> bool:
     """List the items up to ``end``, with one left vertex in each row. Return False when the block is full.
 
     The children of a root are the entries of its row, as places in ``rows.ids``: the first right vertices.
@@ -160,9 +158,7 @@ def list_stars(
 
 
 @compiled
-def _share_all(
-    graph: LeftGraph, around: RootGraph, positions: Positions, cursor: Cursor, root: int, kid: int
-) -> int:
+def _share_all(graph: LeftGraph, around: RootGraph, positions: Positions, cursor: Cursor, root: int, kid: int) -> int:
     """Take all columns of a child as shared by the leaf; return their number."""
     first, top = around.kid_ptr[kid], graph.lefts.indptr[root]
     n = around.kid_ptr[kid + 1] - first
@@ -222,9 +218,7 @@ def _open_child(
 
 
 @compiled
-def _grow(
-    graph: LeftGraph, around: RootGraph, levels: Levels, positions: Positions, cursor: Cursor, root: int
-) -> None:
+def _grow(graph: LeftGraph, around: RootGraph, levels: Levels, positions: Positions, cursor: Cursor, root: int) -> None:
     """Take the next candidate of the current level, or go back a level."""
     at, path = cursor.at, cursor.path
     depth, place, top = at[_DEPTH], at[_PLACE] - 1, graph.hop_indptr[root]

@@ -280,9 +280,7 @@ def add_worths(around: RootGraph, kid: int, n: int, by_shared: Words, columns: W
 
 
 @inlined
-def _add_from_columns(
-    around: RootGraph, first: int, end: int, n: int, by_shared: Words, columns: Words
-) -> int:
+def _add_from_columns(around: RootGraph, first: int, end: int, n: int, by_shared: Words, columns: Words) -> int:
     worths, gathered = around.words[:n], around.gathered[:n]
     for i in range(n):
         worths[i] = by_shared[around.shared[around.met[i]]]

@@ -214,9 +214,7 @@ def make_count_tables(sizes: SizeRange, most: int) -> CountTables:
     if sizes.min_left < sizes.max_left:
         return CountTables(ways, deep, deep, 3)
     take = sizes.max_left - 2
-    return CountTables(
-        ways, deep, finite if take <= 1 else deep if take == 2 else root, min((take + 1) // 2, 2)
-    )
+    return CountTables(ways, deep, finite if take <= 1 else deep if take == 2 else root, min((take + 1) // 2, 2))
 
 
 _MOST_WAYS = 1e280
@@ -359,10 +357,7 @@ def predict(
     found = measure(index, drawn.items, drawn.seeds, algorithms)
     costs = index.work[drawn.items]
     on_cpu, here = (
-        {
-            name: of[name].begin_s + float(drawn.weights @ of[name].seconds_of(costs, found[name]))
-            for name in algorithms
-        }
+        {name: of[name].begin_s + float(drawn.weights @ of[name].seconds_of(costs, found[name])) for name in algorithms}
         for of in (thread_rates, rates)
     )
     least, most = min(on_cpu.values()), max(on_cpu.values())

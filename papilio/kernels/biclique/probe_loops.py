@@ -385,9 +385,7 @@ def weigh_pieces(index: BicliqueIndex) -> Floats:
 
 
 @compiled
-def _open_rows(
-    graph: LeftGraph, root: int, child: int, number: Ids32, place: Ids32, rows: Words, shared: Ints
-) -> int:
+def _open_rows(graph: LeftGraph, root: int, child: int, number: Ids32, place: Ids32, rows: Words, shared: Ints) -> int:
     """Write the rows of all later children of a child over the columns it shares with the root; return these columns.
 
     Walks the columns or the rows of the children, whichever have fewer entries. ``number`` and ``place`` are 0 before
@@ -518,9 +516,7 @@ def _count_sets(
             total += weight * add_by_lanes(weights, n, sums) / (size - 2)
             if shares.sums.size:
                 factor = times_all * weight / (size - 2)
-                _share_last(
-                    (kept, kept_names, shared, weights), n, n_words, least, factor, of_columns, shares
-                )
+                _share_last((kept, kept_names, shared, weights), n, n_words, least, factor, of_columns, shares)
                 for i in range(size - 3):
                     add_share(shares, drawn[i], times_all * total)
         if size == max_left:
@@ -600,9 +596,7 @@ def measure_counts(index: BicliqueIndex, graph: LeftGraph, items: Ints, seeds: W
     """Estimate the bicliques of items of an index by sets of their rows, drawn one after the other."""
     counts = _Counts(index, graph, items, seeds)
     chunks = cut_by_cost(counts.later + 1, threads, serial_cost=1 << 14)
-    ChunkRunner(counts.make_room, threads).run(
-        chunks, lambda *at: counts.walk(at[0], make_shares(0), *at[1:])
-    )
+    ChunkRunner(counts.make_room, threads).run(chunks, lambda *at: counts.walk(at[0], make_shares(0), *at[1:]))
     return counts.found
 
 

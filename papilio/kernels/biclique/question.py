@@ -148,14 +148,10 @@ def explain_choices(
     elif sizes.max_left == 2 != sizes.max_right:
         reason = "only two of its vertices are taken"
     elif sizes.max_right == 2 != sizes.max_left and None not in (motif.p, motif.q):
-        reason = (
-            "three of its vertices are searched faster than the many wedges of the other layer are counted"
-        )
+        reason = "three of its vertices are searched faster than the many wedges of the other layer are counted"
     elif (motif.p is None) != (motif.q is None):
         is_given = swapped == (motif.p is None)
-        reason = (
-            "its side has a given size" if is_given else "pairs of the other layer have many times the wedges"
-        )
+        reason = "its side has a given size" if is_given else "pairs of the other layer have many times the wedges"
     else:
         reason = FEWER_WEDGES if motif.p is None else LESS_TREE
     return (layer, reason), _explain_algorithm(per, sizes, asked[1], algorithm, probed)
@@ -248,9 +244,7 @@ class BicliqueQuestion:
         self, index: BicliqueItems, algorithm: str, probed: tuple[str, str] | None = None
     ) -> tuple[Choice, ...]:
         """Return the decisions and their reasons for an index searched by ``algorithm``, as :func:`explain_choices`."""
-        choices = explain_choices(
-            self.motif, self.per, index.sizes, index.swapped, self.asked, algorithm, probed
-        )
+        choices = explain_choices(self.motif, self.per, index.sizes, index.swapped, self.asked, algorithm, probed)
         return (COVER_CHOICE, *choices) if self.motif.needs_signs else choices
 
     def compare_trees(self, swapped: bool) -> float:

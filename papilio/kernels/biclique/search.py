@@ -226,9 +226,7 @@ def enumerate_items(
             continue
         open_root(graph, around, root, firsts[item])
         span = graph.hop_indptr[root], firsts[item], lasts[item]
-        counts.work[0] += _enumerate_children(
-            around, levels, counts.histogram, graph.hop_common, span, limits
-        )
+        counts.work[0] += _enumerate_children(around, levels, counts.histogram, graph.hop_common, span, limits)
 
 
 @compiled
@@ -290,9 +288,7 @@ class VertexCounts(NamedTuple):
 
 
 @compiled
-def _close_list(
-    levels: Levels, depth: int, n_words: int, least: int, worths: Words, counts: VertexCounts
-) -> Any:
+def _close_list(levels: Levels, depth: int, n_words: int, least: int, worths: Words, counts: VertexCounts) -> Any:
     """Count all pairs of rows of a level. Return their bicliques.
 
     ``sizes`` hold what a row shares with each later one, and then the places of the sets.
@@ -324,16 +320,12 @@ def _close_list(
         if live:
             for w in range(n_words):
                 later = columns[w * n + i + 1 : w * n + n]
-                _add_word(
-                    columns[w * n + i], later, worths, sizes[:live], bits, n_words, counts.columns[64 * w :]
-                )
+                _add_word(columns[w * n + i], later, worths, sizes[:live], bits, n_words, counts.columns[64 * w :])
     return total
 
 
 @inlined
-def _add_word(
-    row: np.uint64, later: Words, worths: Words, live: Ints, bits: int, n_words: int, columns: Words
-) -> None:
+def _add_word(row: np.uint64, later: Words, worths: Words, live: Ints, bits: int, n_words: int, columns: Words) -> None:
     """Add the worths of ``later`` rows to the columns of one word that they share with ``row``.
 
     Column by column, eight rows at a time, or set by set if the sets, at the places ``live``, have few ``bits``.

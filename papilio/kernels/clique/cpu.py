@@ -179,9 +179,7 @@ class CliqueCpu(RootsCpu):
         by_degree = self.order == "degree"
         return orient(graph, order_by_degree(graph) if by_degree else order_by_degeneracy(graph)), by_degree
 
-    def probe(
-        self, prepared: PreparedCliqueCpu, items: NDArray[np.int64], seeds: NDArray[np.uint64]
-    ) -> Found:
+    def probe(self, prepared: PreparedCliqueCpu, items: NDArray[np.int64], seeds: NDArray[np.uint64]) -> Found:
         """Probe the pivot tree or the ordered tree; O(n_probes * max_later^2) words at most."""
         oriented, per = prepared.probed == "orient", _PER[prepared.per]
         return probe_cliques(
@@ -212,9 +210,7 @@ class CliqueCpu(RootsCpu):
         search = loops.make_search(prepared.later, prepared.max_later, per, prepared.n_edges)
         return search, self._make_rows(prepared)
 
-    def _search(
-        self, prepared: PreparedCliqueCpu, state: tuple[loops.CliqueStack, RowBuffer], end: int
-    ) -> bool:
+    def _search(self, prepared: PreparedCliqueCpu, state: tuple[loops.CliqueStack, RowBuffer], end: int) -> bool:
         (search, rows), (least, most) = state, prepared.sizes
         items = prepared.roots, int(rows.cursor[PLACE]), end
         if prepared.algorithm == "orient":
@@ -242,14 +238,10 @@ class CliqueCpu(RootsCpu):
         return Partial(span[1] - span[0], total, work, vectors, cells if prepared.motif.is_table else {})
 
 
-def _vectors_of(
-    prepared: PreparedCliqueCpu, searches: Sequence[loops.CliqueStack]
-) -> dict[str, NDArray[np.uint64]]:
+def _vectors_of(prepared: PreparedCliqueCpu, searches: Sequence[loops.CliqueStack]) -> dict[str, NDArray[np.uint64]]:
     if prepared.per == "total":
         return {}
-    name, size = (
-        ("n", prepared.later.indptr.size - 1) if prepared.per == "vertex" else ("edge", prepared.n_edges)
-    )
+    name, size = ("n", prepared.later.indptr.size - 1) if prepared.per == "vertex" else ("edge", prepared.n_edges)
     vector = np.zeros(size, np.uint64)
     for search in searches:
         vector += search.vertex_sums if prepared.per == "vertex" else search.edge_sums
@@ -301,9 +293,7 @@ class MaximalCliqueCpu(RootsCpu):
             (("order", f"by {order}: at most {int(out.max(initial=0))} later neighbours"),),
         )  # fmt: skip
 
-    def probe(
-        self, prepared: PreparedMaximalCliqueCpu, items: NDArray[np.int64], seeds: NDArray[np.uint64]
-    ) -> Found:
+    def probe(self, prepared: PreparedMaximalCliqueCpu, items: NDArray[np.int64], seeds: NDArray[np.uint64]) -> Found:
         return probe_maximal(
             prepared.later, prepared.earlier, prepared.roots[items], seeds, prepared.least, self.threads
         )
@@ -317,13 +307,9 @@ class MaximalCliqueCpu(RootsCpu):
     def _make_state(self, prepared: PreparedMaximalCliqueCpu) -> tuple[MaximalSearch, RowBuffer]:
         return make_maximal_search(prepared.later, prepared.earlier), self._make_rows(prepared)
 
-    def _search(
-        self, prepared: PreparedMaximalCliqueCpu, state: tuple[MaximalSearch, RowBuffer], end: int
-    ) -> bool:
+    def _search(self, prepared: PreparedMaximalCliqueCpu, state: tuple[MaximalSearch, RowBuffer], end: int) -> bool:
         later, earlier, (search, rows) = prepared.later, prepared.earlier, state
-        return search_maximal(
-            later, earlier, search, rows, prepared.hashes, prepared.roots, end, prepared.least
-        )
+        return search_maximal(later, earlier, search, rows, prepared.hashes, prepared.roots, end, prepared.least)
 
     def _fold(
         self,

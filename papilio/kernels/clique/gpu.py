@@ -134,9 +134,7 @@ class CliqueGpu(TreeEngine):
             check_fits("the most later neighbours of a vertex", max_later, _MOST_LATER, "vertices")
             algorithm, reason = choose_algorithm(motif, per, self.algorithm, self.name, max_later)
             search = self._choose_search(algorithm, per)
-            items = list_items(
-                self.device, later, motif.k or 1, None if part is None else part.roots, hands=self.hands
-            )
+            items = list_items(self.device, later, motif.k or 1, None if part is None else part.roots, hands=self.hands)
             classes, shortage = self._make_ready(search, _estimate_need(items.sizes, algorithm, motif, per))
             ordered = f"by {'degree' if by_degree else 'degeneracy'}: at most {max_later} later neighbours"
             decisions = (("order", ordered), ("algorithm", f"{algorithm}: {reason}"), *shortage)
@@ -147,9 +145,7 @@ class CliqueGpu(TreeEngine):
             self._check_leaves(prepared)
         return prepared
 
-    def probe(
-        self, prepared: PreparedCliqueGpu, items: NDArray[np.int64], seeds: NDArray[np.uint64]
-    ) -> Found:
+    def probe(self, prepared: PreparedCliqueGpu, items: NDArray[np.int64], seeds: NDArray[np.uint64]) -> Found:
         with self.device.guard():
             return probe_cliques(
                 self.device, prepared.later, prepared.items, items, seeds, prepared.probed == "orient",
@@ -234,9 +230,7 @@ class CliqueGpu(TreeEngine):
             )
 
 
-def _estimate_need(
-    sizes: NDArray[np.int64], algorithm: str, motif: Clique, per: Granularity
-) -> NDArray[np.int64]:
+def _estimate_need(sizes: NDArray[np.int64], algorithm: str, motif: Clique, per: Granularity) -> NDArray[np.int64]:
     """Return the words that a warp needs for roots by later neighbours, as ``take_memory`` of clique.cu."""
     words, has_lanes = (sizes + 31) // 32, per == "total" and algorithm != "orient"
     n_unlisted = _LANES if has_lanes else 0
@@ -371,9 +365,7 @@ class MaximalCliqueGpu(TreeEngine):
         blocks_per_sm = self.tuning.blocks_per_sm[0]
         return TreeSearch(self.stem, self.stem, self._defines, self.tuning, MAXIMAL_LANE_WORDS, blocks_per_sm)
 
-    def probe(
-        self, prepared: PreparedMaximalCliqueGpu, items: NDArray[np.int64], seeds: NDArray[np.uint64]
-    ) -> Found:
+    def probe(self, prepared: PreparedMaximalCliqueGpu, items: NDArray[np.int64], seeds: NDArray[np.uint64]) -> Found:
         with self.device.guard():
             return probe_maximal(
                 self.device, prepared.later, prepared.earlier, prepared.items, items, seeds, prepared.least,
@@ -396,9 +388,7 @@ class MaximalCliqueGpu(TreeEngine):
             return Partial(0, 0, 0)
         end, sums, checksum = self._search_items(prepared, (start, stop), cut)
         host, check = self.device.to_host(sums), int(self.device.to_host(checksum)[0])
-        cells: dict[tuple[int, ...], int] = {
-            (size,): int(host[size]) for size in np.flatnonzero(host).tolist()
-        }
+        cells: dict[tuple[int, ...], int] = {(size,): int(host[size]) for size in np.flatnonzero(host).tolist()}
         return Partial(end - start, sum(cells.values()), self._work_done(), {}, cells, checksum=check)
 
     def leave_records(
@@ -431,9 +421,7 @@ class MaximalCliqueGpu(TreeEngine):
         return end, sums, checksum
 
 
-def _estimate_maximal_need(
-    later: NDArray[np.int64], earlier: NDArray[np.int64], lists: bool
-) -> NDArray[np.int64]:
+def _estimate_maximal_need(later: NDArray[np.int64], earlier: NDArray[np.int64], lists: bool) -> NDArray[np.int64]:
     """Return the words that a warp needs for roots by neighbours, as ``take_memory`` of clique_maximal.cu."""
     words, rows = (later + 31) // 32, later + earlier
     node = _NODE_HEAD + 3 * words + (rows + 31) // 32  # earlier ones; in a sub-tree candidates before it, too

@@ -110,9 +110,7 @@ def _peel(device: Device, module: Any, edges: tuple[Any, ...], degree: Any) -> A
     xp, n, n_edges = device.xp, int(degree.size), int(edges[2])
     indptr = make_offsets(device, degree)
     neighbours = xp.empty(2 * n_edges, dtype=np.int32)
-    launch_over(
-        device, module, "list_neighbours", n_edges, *edges, indptr[:-1].copy().view(np.uint64), neighbours
-    )
+    launch_over(device, module, "list_neighbours", n_edges, *edges, indptr[:-1].copy().view(np.uint64), neighbours)
     round_of, listed = fill_ints(device, n, -1), xp.empty(2 * n, dtype=np.int32)
     counters = device.to_device(np.array([0, 0, 0, 2**31 - 1, 2**31 - 1], np.int32))
     module.get_function("peel_rounds")(
@@ -154,11 +152,7 @@ def list_items(
     ``back`` counts the earlier neighbours of each vertex, int32, for maximal cliques; None for k-cliques.
     """
     xp, module = device.xp, device.load("clique_order", {})
-    chosen = (
-        find_least(device, later.out, least - 1)
-        if roots is None
-        else device.to_device(roots.astype(np.int64))
-    )
+    chosen = find_least(device, later.out, least - 1) if roots is None else device.to_device(roots.astype(np.int64))
     n = int(chosen.size)
     costs, count = xp.empty(n, dtype=np.int64), np.int64(n)
     is_maximal, given = np.int32(back is not None), later.out if back is None else back
@@ -168,8 +162,6 @@ def list_items(
         order = take(device, order, device.to_device(deal_items(n, hands)))
     own_roots = xp.empty(n, dtype=np.int32)
     first, last, sizes = (xp.empty(n, dtype=np.int64) for _ in range(3))
-    launch_over(
-        device, module, "place_items", n, order, count, chosen, later.indptr, own_roots, first, last, sizes
-    )
+    launch_over(device, module, "place_items", n, order, count, chosen, later.indptr, own_roots, first, last, sizes)
     costs = take(device, costs, order)
     return DeviceItems(own_roots, first, last, device.to_host(sizes), device.to_host(costs))

@@ -38,9 +38,7 @@ def probe_cliques(
     return _launch(device, 0, later, nothing, items, chosen, seeds, back, given, tables.ways.shape)
 
 
-def count_edges(
-    device: Device, later: DeviceLater, items: DeviceItems, max_later: int
-) -> NDArray[np.float64]:
+def count_edges(device: Device, later: DeviceLater, items: DeviceItems, max_later: int) -> NDArray[np.float64]:
     """Return the edges among the later neighbours of the root of each item."""
     every, seeds = np.arange(items.sizes.size), np.zeros(items.sizes.size, np.uint64)
     return probe_cliques(device, later, items, every, seeds, True, (3, 3), 0, max_later).motifs
@@ -59,9 +57,7 @@ def probe_maximal(
     """Probe each chosen item once, for maximal cliques of at least ``least`` vertices."""
     bounds = list_maximal_bounds(max_later)
     roots = take(device, items.roots, device.to_device(chosen)).astype(np.int64)
-    back = device.to_host(take(device, earlier[0], roots + 1)) - device.to_host(
-        take(device, earlier[0], roots)
-    )
+    back = device.to_host(take(device, earlier[0], roots + 1)) - device.to_host(take(device, earlier[0], roots))
     given = 0, 0, least, 0, 0, np.zeros(1), *bounds
     return _launch(device, 1, later, earlier, items, chosen, seeds, back, given, (1, bounds[0].size))
 

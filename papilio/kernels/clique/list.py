@@ -71,9 +71,7 @@ def _name_rows(
 def refuse_counting(algorithm: str) -> None:
     """Reject the algorithm that cannot list."""
     if algorithm == "pivot":
-        raise UnsupportedError(
-            "algorithm 'pivot' counts without visiting every clique; use 'orient' to list them"
-        )
+        raise UnsupportedError("algorithm 'pivot' counts without visiting every clique; use 'orient' to list them")
 
 
 def add_rows(found: Found, n_held: int) -> Found:

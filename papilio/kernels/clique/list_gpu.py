@@ -79,9 +79,7 @@ class _CliqueLister(TreeLister):
     def _row_sizes(self, prepared: PreparedCliqueListing) -> Sequence[int | None]:
         return [prepared.row_size]
 
-    def probe(
-        self, prepared: PreparedCliqueListing, items: NDArray[np.int64], seeds: NDArray[np.uint64]
-    ) -> Found:
+    def probe(self, prepared: PreparedCliqueListing, items: NDArray[np.int64], seeds: NDArray[np.uint64]) -> Found:
         searched: Any = prepared.searched
         if isinstance(searched, PreparedCliqueGpu):
             searched = replace(searched, per="total")

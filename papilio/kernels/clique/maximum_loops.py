@@ -201,9 +201,7 @@ def _raise_best(search: MaximumSearch, size: int, n_found: int, root: int, other
 
 
 @compiled
-def search_every_vertex(
-    later: Later, search: MaximumSearch, roots: Ints, begin: int, end: int, none: Ints
-) -> None:
+def search_every_vertex(later: Later, search: MaximumSearch, roots: Ints, begin: int, end: int, none: Ints) -> None:
     """Raise ``best`` of every vertex to its largest clique with its first vertex among the roots of a chunk.
 
     Searches for a clique larger than the known one for the root and each of its later neighbours. ``none`` (1) is room

@@ -41,9 +41,7 @@ def _add_pair(search: CliqueStack, d: int, a: int, b: int, value: np.uint64) -> 
 
 
 @compiled
-def _give(
-    search: CliqueStack, d: int, n_held: int, n_pivots: int, all_: Any, one: Any, two: Any, per: int
-) -> None:
+def _give(search: CliqueStack, d: int, n_held: int, n_pivots: int, all_: Any, one: Any, two: Any, per: int) -> None:
     """Add to the sum of each held vertex and pivot, or of each pair by its number of pivots (0, 1 or 2)."""
     search.root_sum[0] += all_
     for i in range(n_held - 1):
@@ -63,9 +61,7 @@ def _give(
 
 
 @compiled
-def _end_leaf(
-    search: CliqueStack, d: int, n_held: int, n_pivots: int, choose: Sums, k: int, per: int
-) -> None:
+def _end_leaf(search: CliqueStack, d: int, n_held: int, n_pivots: int, choose: Sums, k: int, per: int) -> None:
     """Add the cliques of a leaf to every vertex, or every edge; ``n_held`` counts the root.
 
     ``choose[p * (k + 1) + j]`` is C(p, j) modulo 2^64.
@@ -413,12 +409,7 @@ def _search_item(search: CliqueStack, d: int, least: int, most: int, choose: Sum
             entering, size = False, 0
             for word in range(w):
                 size += popcount(search.sets[at + word])
-            if (
-                2 * words_of(size) <= w
-                and most - n_held > 2
-                and n_held + n_pivots + size >= least
-                and size > 2
-            ):
+            if 2 * words_of(size) <= w and most - n_held > 2 and n_held + n_pivots + size >= least and size > 2:
                 _make_frame(search, frame, level, at, size)
                 frame += 1
                 w = words_of(size)
@@ -432,9 +423,7 @@ def _search_item(search: CliqueStack, d: int, least: int, most: int, choose: Sum
                 chosen, n_pivots = _enter_node(search, frame, w, d, at, node, (least, most), choose, per)
             if chosen >= 0:
                 for word in range(w):
-                    search.rest[at + word] = (
-                        search.sets[at + word] & ~search.rows[rows_at + chosen * w + word]
-                    )
+                    search.rest[at + word] = search.sets[at + word] & ~search.rows[rows_at + chosen * w + word]
                 search.pivot_of[level] = chosen
                 search.held_at[level] = n_held
                 search.pivots_at[level] = n_pivots

@@ -115,9 +115,7 @@ def find_rates(engine: EngineName, algorithm: str, per: Granularity = "total", k
     return (_RATES if engine == "cpu" else _GPU_RATES)[algorithm if per == "total" else per]
 
 
-def weigh_roots(
-    costs: NDArray[np.int64], later: NDArray[np.int64], edges: Floats, limits: tuple[int, int]
-) -> Floats:
+def weigh_roots(costs: NDArray[np.int64], later: NDArray[np.int64], edges: Floats, limits: tuple[int, int]) -> Floats:
     """Return sampling weights of roots for estimates of cliques of ``limits`` vertices, shape (n_items,).
 
     Half of the draws go by cost, half by the expected cliques of ``later`` neighbours if the ``edges`` among them were

@@ -132,9 +132,7 @@ def inspect_toolchain() -> Toolchain:
         found = "{}.{}".format(*nvrtc.getVersion())
     except (ImportError, RuntimeError, nvrtc.NVRTCError) as error:
         problem = str(error)
-    return Toolchain(
-        cupy.__version__, (version // 1000, version % 1000 // 10), None if problem else found, problem
-    )
+    return Toolchain(cupy.__version__, (version // 1000, version % 1000 // 10), None if problem else found, problem)
 
 
 def kernel_cache_directory() -> Path:

@@ -102,9 +102,7 @@ class CudaDevice:
         self._staging_stream, self._aside_stream = (cupy.cuda.Stream(non_blocking=True) for _ in range(2))
         # Before any kernel runs, as allocating pinned memory waits for running kernels.
         self._beside = cupy.cuda.Stream(non_blocking=True)
-        self._beside_bytes = np.frombuffer(
-            cupy.cuda.alloc_pinned_memory(_BESIDE_BYTES), np.uint8, _BESIDE_BYTES
-        )
+        self._beside_bytes = np.frombuffer(cupy.cuda.alloc_pinned_memory(_BESIDE_BYTES), np.uint8, _BESIDE_BYTES)
         self._beside_lock = Lock()
 
     @staticmethod
@@ -119,9 +117,7 @@ class CudaDevice:
     def load(self, stem: str, defines: Mapping[str, int]) -> Module:
         key = (stem, *sorted(defines.items()))
         if key not in self._modules:
-            self._modules[key] = _CudaModule(
-                self._compilers.submit(self._compile, stem, with_constants(defines))
-            )
+            self._modules[key] = _CudaModule(self._compilers.submit(self._compile, stem, with_constants(defines)))
         return self._modules[key]
 
     def _compile(self, stem: str, defines: Mapping[str, int]) -> Any:
@@ -218,9 +214,7 @@ class CudaDevice:
 def _name_device(number: int) -> str:
     """Return the name of the GPU as in nvidia-smi, without querying the device, which may be lost."""
     gpus = list_gpus()
-    return (
-        f"GPU {number} ({gpus[number].name}, {gpus[number].uuid})" if number < len(gpus) else f"GPU {number}"
-    )
+    return f"GPU {number} ({gpus[number].name}, {gpus[number].uuid})" if number < len(gpus) else f"GPU {number}"
 
 
 def shared_device(limit_bytes: int | None = None) -> CudaDevice:

@@ -140,9 +140,7 @@ def stage_part(device: Device, block: Loadable) -> Loadable:
 def check_fits(name: str, size: int, limit: int, unit: str) -> None:
     """Raise :class:`CapacityError` when ``size`` passes ``limit``."""
     if size > limit:
-        raise CapacityError(
-            f"{name} is {size} {unit}; the maximum for the gpu engine is {limit}; use --engine cpu"
-        )
+        raise CapacityError(f"{name} is {size} {unit}; the maximum for the gpu engine is {limit}; use --engine cpu")
 
 
 def launch_slices(

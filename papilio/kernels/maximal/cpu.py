@@ -117,9 +117,7 @@ class MaximalBicliqueCpu(SearchEngine):
             decisions=(explain_anchor(index.swapped, self.anchor, part),),
         )
 
-    def probe(
-        self, prepared: PreparedMaximalCpu, items: NDArray[np.int64], seeds: NDArray[np.uint64]
-    ) -> Found:
+    def probe(self, prepared: PreparedMaximalCpu, items: NDArray[np.int64], seeds: NDArray[np.uint64]) -> Found:
         return probe_bicliques(prepared.roots, prepared.limits(), items, seeds, self.threads)
 
     def probe_rates(self, prepared: PreparedMaximalCpu) -> Rates:
@@ -198,9 +196,7 @@ def count_only(prepared: PreparedMaximalCpu) -> LeafSink:
 
 
 def _read_cells(prepared: PreparedMaximalCpu, workers: Sequence[Worker]) -> Cells:
-    counted = sum(
-        (worker.found.histogram for worker in workers), np.zeros(int(prepared.cell_at[-1]), np.uint64)
-    )
+    counted = sum((worker.found.histogram for worker in workers), np.zeros(int(prepared.cell_at[-1]), np.uint64))
     places = np.flatnonzero(counted)
     rows = np.searchsorted(prepared.cell_at, places, side="right") - 1
     columns = places - prepared.cell_at[rows]

@@ -165,9 +165,7 @@ class MaximalBicliqueGpu(TreeEngine):
                 self._load_children(wait=True)
         return PreparedMaximalGpu(motif, index, roots, ranges, matrices, stars, classes, decisions)
 
-    def probe(
-        self, prepared: PreparedMaximalGpu, items: NDArray[np.int64], seeds: NDArray[np.uint64]
-    ) -> Found:
+    def probe(self, prepared: PreparedMaximalGpu, items: NDArray[np.int64], seeds: NDArray[np.uint64]) -> Found:
         with self.device.guard():
             return probe_on_device(self.device, prepared.index, prepared.roots, items, seeds)
 
@@ -200,9 +198,7 @@ class MaximalBicliqueGpu(TreeEngine):
         part: MaximalPart | None,
     ) -> BicliqueDeviceIndex:
         """Build the index as :func:`~papilio.kernels.biclique.index.build_maximal_index`."""
-        swapped = choose_maximal_anchor(
-            layers, self.anchor if part is None else anchor_part(part, self.anchor)
-        )
+        swapped = choose_maximal_anchor(layers, self.anchor if part is None else anchor_part(part, self.anchor))
         sizes = choose_maximal_sizes(layers, motif, swapped)
         if part is not None:
             index = build_index(self.device, edges, swapped, sizes, roots=part.roots, excluded=part.excluded)
@@ -325,9 +321,7 @@ class MaximalBicliqueGpu(TreeEngine):
         used = find_counted(self.device, counts.by_key)
         keys, times = (to_host(take(self.device, each, used)) for each in (counts.keys, counts.by_key))
         rows, columns = (keys & _LOW_MASK).tolist(), (keys >> _HIGH).tolist()
-        cells: Cells = turn(
-            dict(zip(zip(rows, columns, strict=True), times.tolist(), strict=True)), index.swapped
-        )
+        cells: Cells = turn(dict(zip(zip(rows, columns, strict=True), times.tolist(), strict=True)), index.swapped)
         checksum, n_branches, n_words = to_host(counts.totals).tolist()
         self.n_branches += n_branches
         work = self._work_done() + (n_words + 1) // 2

@@ -178,9 +178,7 @@ def hold_matrices(device: Device, index: BicliqueDeviceIndex, roots: MaximalRoot
     return fill_matrices(device, index, roots, 0, index.n_items)
 
 
-def fill_matrices(
-    device: Device, index: BicliqueDeviceIndex, roots: MaximalRoots, first: int, last: int
-) -> Matrices:
+def fill_matrices(device: Device, index: BicliqueDeviceIndex, roots: MaximalRoots, first: int, last: int) -> Matrices:
     """Return the matrices of the roots, at least one, of the pieces ``[first, last)``."""
     xp = device.xp
     vertices = _searched(index.item_root[first:last])

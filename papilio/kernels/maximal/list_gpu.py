@@ -79,9 +79,7 @@ class MaximalBicliqueGpuLister(TreeLister):
                 (*explain_restriction(graph, left), *searched.decisions),
             )
 
-    def probe(
-        self, prepared: PreparedMaximalGpuListing, items: NDArray[np.int64], seeds: NDArray[np.uint64]
-    ) -> Found:
+    def probe(self, prepared: PreparedMaximalGpuListing, items: NDArray[np.int64], seeds: NDArray[np.uint64]) -> Found:
         return self.engine.probe(prepared.searched, items, seeds)
 
     def probe_rates(self, prepared: PreparedMaximalGpuListing) -> Rates:

@@ -233,9 +233,7 @@ def grow_stack(stack: Stack, n_words: int) -> Stack:
 
 
 @compiled
-def _read_columns(
-    search: BicliqueStack, words: Words, at: int, width: int, columns: int
-) -> tuple[int, np.uint64]:
+def _read_columns(search: BicliqueStack, words: Words, at: int, width: int, columns: int) -> tuple[int, np.uint64]:
     """List the columns of a row in ``shared``. Return their number and the sum of their hashes."""
     n, hashes = 0, np.uint64(0)
     for word in range(width):
@@ -564,9 +562,7 @@ def find_stars(graph: BipartiteGraph, motif: MaximalBiclique, part: MaximalPart 
     rows, columns = make_rows(graph, False), make_rows(graph, True)
     can_be = ask_centres(part, graph.n_u, graph.n_v, graph.u, graph.v)
     found = []
-    for own, other, asked, wanted in zip(
-        (rows, columns), (columns, rows), can_be, ask_sizes(motif), strict=True
-    ):
+    for own, other, asked, wanted in zip((rows, columns), (columns, rows), can_be, ask_sizes(motif), strict=True):
         centres = np.empty(0, np.int32)
         if wanted is not None:
             least, most = wanted

@@ -343,9 +343,7 @@ def _probe_item(roots: Roots, limits: Limits, room: ProbeRoom, item: int, found:
     found[WORDS] += float(PROBE_ENTRY_WORDS * entries)
     kid, chance = draw_by_bound(room.state, room.bounds, _bound_kids(roots, item, room.bounds))
     if kid >= 0:
-        _probe_child(
-            roots, limits, room, item, roots.n_earlier[root] + first + kid, n_taken, 1 / chance, found
-        )
+        _probe_child(roots, limits, room, item, roots.n_earlier[root] + first + kid, n_taken, 1 / chance, found)
 
 
 @compiled

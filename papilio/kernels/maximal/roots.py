@@ -112,9 +112,7 @@ def lay_roots(index: BicliqueIndex) -> Roots:
         hop=near.others,
         hop_common=near.common,
     )
-    return Roots(
-        whole, np.diff(earlier.indptr), index.hop_indptr, index.item_root, index.item_first, index.item_last
-    )
+    return Roots(whole, np.diff(earlier.indptr), index.hop_indptr, index.item_root, index.item_first, index.item_last)
 
 
 def make_near(roots: Roots) -> Dominated:
@@ -216,9 +214,7 @@ def _open_child(
     found.sums[WORDS] += np.uint64(work)
     found.sums[BRANCHES] += ONE
     search.taken[n_taken] = kid
-    n, rows, taken = _sort_met(
-        near, common, degree, kid, n_met, limits.min_columns, search.taken, n_taken + 1
-    )
+    n, rows, taken = _sort_met(near, common, degree, kid, n_met, limits.min_columns, search.taken, n_taken + 1)
     if n < 0:
         return True
     sides = np.uint64(0)

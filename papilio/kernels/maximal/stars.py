@@ -67,9 +67,7 @@ def ask_centres(
     own, other, n_own, n_other = (u, v, n_u, n_v) if part.layer == "u" else (v, u, n_v, n_u)
     is_root, is_excluded = np.zeros((2, n_own), np.bool_)
     is_root[part.roots], is_excluded[part.excluded] = True, True
-    n_roots, n_excluded = (
-        np.bincount(other[each[own]], minlength=n_other) for each in (is_root, is_excluded)
-    )
+    n_roots, n_excluded = (np.bincount(other[each[own]], minlength=n_other) for each in (is_root, is_excluded))
     others = (n_roots > 0) & (n_excluded == 0)
     return (is_root, others) if part.layer == "u" else (others, is_root)
 

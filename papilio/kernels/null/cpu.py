@@ -74,9 +74,7 @@ class Randomizer(ABC):
         UnsupportedError
             If the model draws samples in one step.
         """
-        raise UnsupportedError(
-            f"the null model {self.model.name!r} draws samples in one step; it has no chain"
-        )
+        raise UnsupportedError(f"the null model {self.model.name!r} draws samples in one step; it has no chain")
 
 
 class ChainRandomizer(Randomizer):
@@ -229,9 +227,7 @@ class PermutedSigns(Randomizer):
     def sample(self, seed: int, index: int) -> Graph:
         n_edges, sign = self.graph.n_edges, np.empty(self.graph.n_edges, np.int8)
         words, chosen = np.empty((2, n_edges), np.uint64)
-        draw_signs(
-            sample_key(seed, index), self._n_negative, words, chosen, np.empty(MAX_BINS, np.int64), sign
-        )
+        draw_signs(sample_key(seed, index), self._n_negative, words, chosen, np.empty(MAX_BINS, np.int64), sign)
         return replace(self.graph, sign=sign)
 
     def has_one_realisation(self) -> bool:

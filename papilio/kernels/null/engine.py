@@ -77,9 +77,7 @@ class SampleEngine(Engine):
         """The device that draws samples and keeps them; None if they are drawn on the host."""
         return self._device if self._engine.takes_device_graphs else None
 
-    def prepare(
-        self, graph: BipartiteGraph | UnipartiteGraph, motif: Motif, per: Granularity
-    ) -> PreparedSamples:
+    def prepare(self, graph: BipartiteGraph | UnipartiteGraph, motif: Motif, per: Granularity) -> PreparedSamples:
         """Prepare the graph as given once, for the cost of each item; signs that no motif needs are left out.
 
         Raises what :func:`make_randomizer` and the engine of the motif raise.
@@ -98,9 +96,7 @@ class SampleEngine(Engine):
         decisions = prepared.decisions
         if trades:
             steps = f"{plural(ensemble.steps, 'step')} of {plural(trades, 'global trade')}"
-            decisions += (
-                (steps, "from the graph to a sample; sparse graphs with hubs need more trades in a step"),
-            )
+            decisions += ((steps, "from the graph to a sample; sparse graphs with hubs need more trades in a step"),)
         if ensemble.chains:
             chains = f"{ensemble.chains} chains of {2 * ensemble.steps} steps"
             decisions += ((chains, "their mean count shows whether the steps of a sample are enough"),)
@@ -148,9 +144,7 @@ class SampleEngine(Engine):
         vectors = self._add_up(prepared, [each.vectors for each in runner.states])
         return replace(given, n_items=n_items, work=work, vectors=vectors, cells=cells)
 
-    def _count_item(
-        self, prepared: PreparedSamples, found: _Found, item: int, samples: _SamplesAhead
-    ) -> None:
+    def _count_item(self, prepared: PreparedSamples, found: _Found, item: int, samples: _SamplesAhead) -> None:
         ensemble, randomizer = self.ensemble, prepared.randomizer
         if item < ensemble.given:
             graphs = randomizer.chain(ensemble.seed, ensemble.samples + item, ensemble.stops)

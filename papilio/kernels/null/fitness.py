@@ -113,9 +113,7 @@ def solve_chances(graph: Graph) -> LinkChances:
     return LinkChances(members, offsets, degrees, chances, found[0][0].size, is_bipartite)
 
 
-def _set_apart(
-    degrees: Ints, sizes: Ints, partners: Floats, chances: Floats
-) -> tuple[Ints, NDArray[np.bool_]]:
+def _set_apart(degrees: Ints, sizes: Ints, partners: Floats, chances: Floats) -> tuple[Ints, NDArray[np.bool_]]:
     """Set chances that are certain to 1; return the degrees that are left and which classes are."""
     left, is_free = degrees.copy(), np.ones(degrees.size, bool)
     room = partners.sum(axis=1).astype(np.int64)
@@ -142,9 +140,7 @@ def _solve(degrees: Floats, sizes: Floats, partners: Floats) -> Floats:
             chances /= 1.0 + chances
             chances[partners == 0] = 0.0
             return chances
-    raise ExecutionError(
-        f"expected degrees did not converge in {_MAX_STEPS} steps: use the null model 'degrees'"
-    )
+    raise ExecutionError(f"expected degrees did not converge in {_MAX_STEPS} steps: use the null model 'degrees'")
 
 
 class _SolverRoom(NamedTuple):
@@ -159,9 +155,7 @@ class _SolverRoom(NamedTuple):
 
 
 @compiled
-def _find_gradient(
-    fitness: Floats, degrees: Floats, sizes: Floats, partners: Floats, gradient: Floats
-) -> float:
+def _find_gradient(fitness: Floats, degrees: Floats, sizes: Floats, partners: Floats, gradient: Floats) -> float:
     """Fill the gradient of the negative likelihood; return the largest difference between degrees."""
     worst = 0.0
     for a in range(len(fitness)):

@@ -80,9 +80,7 @@ class DeviceTrades(RowTrades):
         """Pass on the rows that no trade changes, or all rows."""
         for numbers in (rows.passive, rows.active) if all_rows else (rows.passive,):
             if n := numbers.size:
-                self._launch(
-                    "pass_rows", n, THREADS, rows.offsets, numbers, np.int32(n), columns, *sink, passed
-                )
+                self._launch("pass_rows", n, THREADS, rows.offsets, numbers, np.int32(n), columns, *sink, passed)
 
     def _most_blocks(self, n: int) -> int:
         return min(n, BLOCKS_PER_PROCESSOR * self._device.sm_count)
@@ -164,9 +162,7 @@ class _Orders:
     def _draw(self, first: int) -> Sequence[tuple[Any, Any, Any]]:
         trades, rows = self._trades, self._trades._rows[self._layer]
         device, n = trades._device, rows.active.size
-        n_trades = max(
-            1, min((self._end + 1) // 2 - first, trades.graph.n_edges // n, 1 << (32 - rows.row_bits))
-        )
+        n_trades = max(1, min((self._end + 1) // 2 - first, trades.graph.n_edges // n, 1 << (32 - rows.row_bits)))
         xp, count, bits = device.xp, np.int64(n_trades), np.int32(rows.row_bits)
         orders = xp.empty((n_trades, n), np.uint64)
         launch_over(device, trades._module, "order_keys", orders.size, rows.active, np.int64(n), count,

@@ -138,9 +138,7 @@ def find_smallest(words: Words, n: Index, k: Index, chosen: Words, bins: Ints) -
 
 
 @compiled
-def _trade_pair(
-    offsets: Ints, columns: Vertices, one: Index, other: Index, key: np.uint64, room: TradeRoom
-) -> None:
+def _trade_pair(offsets: Ints, columns: Vertices, one: Index, other: Index, key: np.uint64, room: TradeRoom) -> None:
     """Pool the columns that only one of two rows has, and deal them again; both rows stay sorted.
 
     The words of the columns are drawn under a key of the pair, so that they do not depend on the order of a row.
@@ -365,9 +363,7 @@ def draw_positions(key: np.uint64, n_cells: int, count: int, table: Ints, positi
 
 
 @compiled
-def place_edges(
-    positions: Ints, is_absent: bool, n_columns: int, is_square: bool, us: Vertices, vs: Vertices
-) -> None:
+def place_edges(positions: Ints, is_absent: bool, n_columns: int, is_square: bool, us: Vertices, vs: Vertices) -> None:
     """Write the edges in the cells at ascending positions, or in all others.
 
     Cells are numbered row by row; ``is_square`` leaves those whose column is above their row.

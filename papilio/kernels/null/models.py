@@ -77,9 +77,7 @@ class NullModel:
             For "signs" on a graph without signs.
         """
         if self.keeps_signs and not graph.signed:
-            raise UnsupportedError(
-                "the null model 'signs' permutes signs, and the graph has none; use 'degrees'"
-            )
+            raise UnsupportedError("the null model 'signs' permutes signs, and the graph has none; use 'degrees'")
 
 
 def count_cells(graph: Graph) -> int:
@@ -99,9 +97,7 @@ def count_trades(graph: Graph) -> int:
     if graph.n_edges == 0:
         return 1
     if isinstance(graph, BipartiteGraph):
-        rate = 0.5 * (
-            _least_rate(graph.degree_u, graph.degree_v) + _least_rate(graph.degree_v, graph.degree_u)
-        )
+        rate = 0.5 * (_least_rate(graph.degree_u, graph.degree_v) + _least_rate(graph.degree_v, graph.degree_u))
     else:
         rate = 2.0 * _least_rate(graph.degree, graph.degree)
     return math.ceil(4.0 / (rate * DEFAULT_STEPS))

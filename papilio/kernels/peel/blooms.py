@@ -191,9 +191,7 @@ def index_blooms(index: WedgeIndex, threads: int, memory_bytes: int | None = Non
             offsets, first, second, degrees,
         )  # fmt: skip
 
-    ChunkRunner(lambda: (np.zeros(n_ranks, np.uint32), np.empty(n_ranks, np.int64)), threads).run(
-        chunks, fill
-    )
+    ChunkRunner(lambda: (np.zeros(n_ranks, np.uint32), np.empty(n_ranks, np.int64)), threads).run(chunks, fill)
     link_offsets = offsets_of(degrees)
     cursors = link_offsets[:-1].copy()
     link_bloom, link_twin = np.empty(2 * n_wedges, np.int32), np.empty(2 * n_wedges, np.int32)
@@ -229,9 +227,7 @@ def pair_bytes(n_pairs: int, n: int) -> int:
 
 
 @compiled
-def _count_before(
-    rows: WedgeRows, row: Index, first: Index, middles: Index, counters: Ids, met: Ids
-) -> Index:
+def _count_before(rows: WedgeRows, row: Index, first: Index, middles: Index, counters: Ids, met: Ids) -> Index:
     """Count the wedges from a row to earlier rows of its layer. Return the number of rows met."""
     rank = row - first
     n_met = 0

@@ -144,9 +144,7 @@ def _cut_ranges(peeling: Peeling, wanted: int, report: Report) -> Ranges:
     return Ranges(ranges, n_ranges, order, bounds, limits, rounds)
 
 
-def _peel_ranges(
-    peeling: Peeling, ranges: Ranges, threads: int, numbers: Numbers, report: Report
-) -> tuple[int, int]:
+def _peel_ranges(peeling: Peeling, ranges: Ranges, threads: int, numbers: Numbers, report: Report) -> tuple[int, int]:
     """Run the fine phase on the open ranges, heaviest first; return (rounds, updates)."""
     weights = peeling.deal(ranges)
     heaviest = np.argsort(-weights, kind="stable")
@@ -199,9 +197,7 @@ _bin_end, _next_limit = compiled(bin_end), compiled(next_limit)
 
 
 @compiled
-def choose_bound(
-    alive: Items, supports: Ints, weight_starts: Ints, low: Index, share: Index, weights: Ints
-) -> Index:
+def choose_bound(alive: Items, supports: Ints, weight_starts: Ints, low: Index, share: Index, weights: Ints) -> Index:
     """Return the bound of a range from ``low`` on: items below it weigh about ``share``, or it is the limit.
 
     The weight of item i is ``weight_starts[i + 1] - weight_starts[i]``, plus one. ``weights`` is room for the weight of

@@ -54,9 +54,7 @@ def decompose_graph(
     return decompose_on_gpu(shared_device(), graph, kind, layer, with_forest, report)
 
 
-def finish_forest(
-    peeled: Peeled, index_s: float, build: Callable[[], Forest] | None, report: Report
-) -> Decomposed:
+def finish_forest(peeled: Peeled, index_s: float, build: Callable[[], Forest] | None, report: Report) -> Decomposed:
     """Build the forest, if requested, and add up the seconds."""
     seconds = {"index": index_s, **peeled.seconds}
     forest = None

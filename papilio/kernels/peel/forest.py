@@ -153,9 +153,7 @@ def _grow_wing(
 
 
 @compiled
-def _grow_tip(
-    forest: _Growing, order: Items, numbers: Numbers, offsets: Ints, others: Items, nodes: Items
-) -> None:
+def _grow_tip(forest: _Growing, order: Items, numbers: Numbers, offsets: Ints, others: Items, nodes: Items) -> None:
     """Join the vertices of each pair, at the lower number of the two."""
     start: Index = 0
     while start < order.size and numbers[order[start]] > 0:
@@ -223,15 +221,11 @@ def build_wing_forest(
     """Return the components of the edges at each wing number. The links come from a BloomIndex."""
     forest, nodes = _plant(numbers.size), np.full(numbers.size, -1, np.int32)
     holder, waiting = np.full(n_blooms, -1, np.int32), np.full(n_blooms, -1, np.int32)
-    _grow_wing(
-        forest, _falling(numbers), numbers, link_offsets, link_bloom, link_twin, holder, waiting, nodes
-    )
+    _grow_wing(forest, _falling(numbers), numbers, link_offsets, link_bloom, link_twin, holder, waiting, nodes)
     return _harvest(forest, nodes)
 
 
-def build_tip_forest(
-    numbers: Numbers, offsets: NDArray[np.int64], others: Items, order: Items | None = None
-) -> Forest:
+def build_tip_forest(numbers: Numbers, offsets: NDArray[np.int64], others: Items, order: Items | None = None) -> Forest:
     """Return the components of a layer's vertices at each tip number. The pairs come from a PairGraph.
 
     ``order`` holds the vertices by descending number, then id, if known.

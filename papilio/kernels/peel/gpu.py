@@ -135,9 +135,7 @@ def peel_on_gpu(
 def count_entries(device: Device, kind: PeelingKind, offsets: Any) -> Any:
     """Return the list entries of each item, by its links, or of each segment, by its wedges; int64."""
     entries = device.xp.empty(offsets.size - 1, dtype=np.int64)
-    launch_over(
-        device, device.load(kind, {}), "count_entries", entries.size, offsets, np.int64(entries.size), entries
-    )
+    launch_over(device, device.load(kind, {}), "count_entries", entries.size, offsets, np.int64(entries.size), entries)
     return entries
 
 
@@ -153,9 +151,7 @@ def _read_counters(device: Device, counters: Any) -> tuple[int, int]:
     return int(host[:, COUNTER_ROUND].sum()), int(host[:, COUNTER_UPDATES].sum())
 
 
-def _cut_ranges(
-    device: Device, index: PeelIndex, tuning: PeelTuning, n_ranges: int | None, report: Report
-) -> Cut:
+def _cut_ranges(device: Device, index: PeelIndex, tuning: PeelTuning, n_ranges: int | None, report: Report) -> Cut:
     """Run the coarse phase: one launch per range, with a bound from a histogram of the supports."""
     xp, n_items = device.xp, index.n_items
     module = device.load(index.kind, {})
@@ -170,9 +166,7 @@ def _cut_ranges(
     bounds = [0]
     while True:
         weights = xp.zeros(N_BINS, dtype=np.uint64)
-        launch_over(
-            device, module, "weigh_items", n_items, np.int32(n_items), peeled.supports, gone, offsets, weights
-        )
+        launch_over(device, module, "weigh_items", n_items, np.int32(n_items), peeled.supports, gone, offsets, weights)
         sums = np.cumsum(device.to_host(weights))
         left = int(sums[-1])
         report("coarse", total - left, total)
@@ -199,9 +193,7 @@ def _cut_ranges(
     return Cut(ranges, bounds, *_read_counters(device, counters))
 
 
-def peel_ranges(
-    device: Device, index: PeelIndex, cut: Cut, tuning: PeelTuning
-) -> tuple[NDArray[np.uint64], int, int]:
+def peel_ranges(device: Device, index: PeelIndex, cut: Cut, tuning: PeelTuning) -> tuple[NDArray[np.uint64], int, int]:
     """Run the fine phase; return (numbers, rounds, updates)."""
     xp = device.xp
     numbers = cut.known_numbers(device)

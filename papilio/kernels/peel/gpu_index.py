@@ -114,9 +114,7 @@ def index_wing_gpu(device: Device, graph: BipartiteGraph) -> BloomsGpu:
     )
 
 
-def _join_blooms(
-    device: Device, module: Module, keys: Any, one: Any, other: Any
-) -> tuple[Any, Any, Any, Any]:
+def _join_blooms(device: Device, module: Module, keys: Any, one: Any, other: Any) -> tuple[Any, Any, Any, Any]:
     """Return the start of each bloom and the end of the last, and both edges and the bloom of each wedge."""
     xp, n = device.xp, np.int64(keys.size)
     order = xp.argsort(keys)
@@ -190,9 +188,7 @@ def _link(
             device, module, "fill_links", n_wedges, one, other, segment_of, np.int64(n_wedges), cursor,
             link_segment, link_twin,
         )  # fmt: skip
-    return LinkedWedges(
-        offsets, one, other, left, link_offsets, link_segment, link_twin, supports.view(np.int64)
-    )
+    return LinkedWedges(offsets, one, other, left, link_offsets, link_segment, link_twin, supports.view(np.int64))
 
 
 def _link_ranges(device: Device, index: BloomsGpu, cut: Cut) -> tuple[LinkedWedges, Any]:
@@ -203,9 +199,7 @@ def _link_ranges(device: Device, index: BloomsGpu, cut: Cut) -> tuple[LinkedWedg
     xp, wedges, module = device.xp, index.wedges, device.load("wing", {})
     n = np.int64(wedges.one.size)
     keys = xp.empty(int(n), dtype=np.uint64)
-    launch_over(
-        device, module, "range_keys", int(n), wedges.one, wedges.other, index.bloom_of, cut.of, n, keys
-    )
+    launch_over(device, module, "range_keys", int(n), wedges.one, wedges.other, index.bloom_of, cut.of, n, keys)
     order = xp.argsort(keys)
     keys = take(device, keys, order)
     upto, runs = xp.empty(int(n), dtype=np.int64), xp.empty(int(n), dtype=np.int64)
@@ -306,9 +300,7 @@ def _walk_pairs(
         (built.n_u, 0, built.n_u, built.rank_u) if layer == "u" else (built.n_v, built.n_u, 0, built.rank_v)
     )
     order = place_of(device, rank)
-    n_tables = max(
-        1, min(_BLOCKS_PER_SM * device.sm_count, n, device.free_bytes() // _TABLE_SHARE // (4 * n))
-    )
+    n_tables = max(1, min(_BLOCKS_PER_SM * device.sm_count, n, device.free_bytes() // _TABLE_SHARE // (4 * n)))
     device.load("tip", {"FILL": fill}).get_function("tip_pairs")(
         (int(n_tables),),
         (THREADS,),
@@ -422,8 +414,6 @@ def _span(
 def _both_ways(device: Device, n: int, pairs: Any) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Return pairs, one in each half of a word, by their first and by their second items; on the host."""
     both = device.xp.empty(2 * pairs.size, dtype=np.uint64)
-    launch_over(
-        device, device.load("forest", {}), "turn_pairs", pairs.size, pairs, np.int64(pairs.size), both
-    )
+    launch_over(device, device.load("forest", {}), "turn_pairs", pairs.size, pairs, np.int64(pairs.size), both)
     offsets, others = rows_of(device, both, n)
     return device.to_host(offsets), device.to_host(others)

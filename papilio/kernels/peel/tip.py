@@ -120,9 +120,7 @@ def _butterflies_of(common: np.uint32) -> np.int64:
 
 
 @compiled
-def sum_pairs(
-    items: Items, pairs: PairGraph, ranges: Items, start: Index, stop: Index, supports: Ints
-) -> None:
+def sum_pairs(items: Items, pairs: PairGraph, ranges: Items, start: Index, stop: Index, supports: Ints) -> None:
     """Write the butterflies of ``items[start:stop]`` with vertices of their own range or a higher one."""
     for place in range(start, stop):
         item = items[place]
@@ -134,9 +132,7 @@ def sum_pairs(
 
 
 @compiled
-def spread_pairs(
-    going: Items, start: Index, stop: Index, pairs: PairGraph, round_: Round, updates: Ints
-) -> None:
+def spread_pairs(going: Items, start: Index, stop: Index, pairs: PairGraph, round_: Round, updates: Ints) -> None:
     """Lower the supports of the remaining vertices that are paired with ``going[start:stop]``.
 
     Run by several threads at once, each with its own vertices; ``updates`` belongs to the thread.
@@ -151,9 +147,7 @@ def spread_pairs(
 
 
 @compiled
-def _spread(
-    part: TipRange, going: Items, level: Index, window: Window, following: Items
-) -> tuple[Index, int]:
+def _spread(part: TipRange, going: Items, level: Index, window: Window, following: Items) -> tuple[Index, int]:
     """Lower the supports of the range's remaining vertices that are paired with removed ones.
 
     Writes items that reach the level to ``following``; the window holds the items that fall below its bound. Returns

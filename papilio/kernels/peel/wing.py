@@ -35,9 +35,7 @@ DEALS_PER_THREAD = 8
 """Number of parts per thread in which the wedges are divided among the ranges."""
 
 
-def index_wing(
-    graph: BipartiteGraph, threads: int | None = None, memory_bytes: int | None = None
-) -> BloomIndex:
+def index_wing(graph: BipartiteGraph, threads: int | None = None, memory_bytes: int | None = None) -> BloomIndex:
     """Return the blooms of a graph, from which its wings are peeled."""
     return index_blooms(index_wedges(graph, with_edge_ids=True), choose_threads(threads), memory_bytes)
 

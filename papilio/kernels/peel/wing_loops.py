@@ -57,9 +57,7 @@ def sum_supports(blooms: BloomIndex, start: Index, stop: Index, supports: Ints) 
 
 
 @compiled
-def take_wedges(
-    going: Items, start: Index, stop: Index, states: States, blooms: BloomIndex, rest: LeftBlooms
-) -> None:
+def take_wedges(going: Items, start: Index, stop: Index, states: States, blooms: BloomIndex, rest: LeftBlooms) -> None:
     """Take the wedges of the edges ``going[start:stop]`` from ``left``, and list each bloom when first touched.
 
     Run by several threads at once, each with its own edges.
@@ -284,9 +282,7 @@ def _take(part: WingRange, going: Items, touched: Items) -> Index:
 
 
 @compiled
-def _spread(
-    part: WingRange, touched: Items, level: Index, window: Window, following: Items
-) -> tuple[Index, int]:
+def _spread(part: WingRange, touched: Items, level: Index, window: Window, following: Items) -> tuple[Index, int]:
     """Lower the supports of the edges of the touched segments, and move their lost wedges to the end.
 
     Writes items that reach the level to ``following``; the window holds the items that fall below its bound. Returns
@@ -329,9 +325,7 @@ def _spread(
 
 
 @compiled
-def peel_wing_slice(
-    part: WingRange, window: Window, touched: Items, numbers: Numbers, stats: Ints, most: int
-) -> bool:
+def peel_wing_slice(part: WingRange, window: Window, touched: Items, numbers: Numbers, stats: Ints, most: int) -> bool:
     """Peel a range until about ``most`` updates are done; return whether it is finished.
 
     ``window`` and ``numbers`` cover its local edges, ``touched`` is room for its segments; rounds and updates are added

@@ -80,9 +80,7 @@ def _expect_common(graph: BipartiteGraph, is_u: bool) -> tuple[Ids32, Floats]:
     classes = np.zeros(int(degrees.max(initial=0)) + 1, np.int32)
     classes[degrees] = np.arange(degrees.size)
     # One thread adds in one order: no library that has its own decides on a bit
-    means = np.array([(chances * row * sizes).sum(axis=1) for row in chances]).reshape(
-        degrees.size, degrees.size
-    )
+    means = np.array([(chances * row * sizes).sum(axis=1) for row in chances]).reshape(degrees.size, degrees.size)
     return classes, means
 
 
@@ -140,9 +138,7 @@ class ProjectionCpu(SearchEngine):
     def _make_state(self, prepared: PreparedProjection) -> PairState:
         n_rows = 0
         if self.listing is not None:
-            n_rows = max(
-                1, int(prepared.most_pairs.max(initial=0)), min(BLOCK_ROWS, int(prepared.most_pairs.sum()))
-            )
+            n_rows = max(1, int(prepared.most_pairs.max(initial=0)), min(BLOCK_ROWS, int(prepared.most_pairs.sum())))
         block = make_block(prepared.question, n_rows)
         return make_state(prepared.question, prepared.index.max_degree, block)
 
@@ -160,8 +156,6 @@ class ProjectionCpu(SearchEngine):
         numbers = (each[:n] for each in (block.weights, block.p_values) if each.size)
         outlet.take(block.pairs[:n], block.common[:n], *numbers)
 
-    def _fold(
-        self, prepared: PreparedProjection, span: tuple[int, int], states: Sequence[PairState]
-    ) -> Partial:
+    def _fold(self, prepared: PreparedProjection, span: tuple[int, int], states: Sequence[PairState]) -> Partial:
         found = sum(int(state.block.size[1]) for state in states)
         return Partial(span[1] - span[0], found, int(prepared.index.costs[slice(*span)].sum()))

@@ -73,9 +73,7 @@ class ProjectionGpu(ButterflyGpu):
     chunk_rows = 1 << 20
     """Rows that are made and passed on at a time."""
 
-    def __init__(
-        self, device: Device, listing: Listing | None = None, tuning: WedgeTuning | None = None
-    ) -> None:
+    def __init__(self, device: Device, listing: Listing | None = None, tuning: WedgeTuning | None = None) -> None:
         super().__init__(device, tuning)
         refuse_held(listing)
         self.listing = listing
@@ -92,9 +90,7 @@ class ProjectionGpu(ButterflyGpu):
         with device.guard():
             device.load("project", {})
             load_arrays(device)
-            made = self._prepare_graph(
-                graph, motif, per, Counting(gives=PAIRS), motif.layer, motif.min_common
-            )
+            made = self._prepare_graph(graph, motif, per, Counting(gives=PAIRS), motif.layer, motif.min_common)
             order, degrees, others = self._describe_layers(graph, made.graph, is_u)
             first = 0 if is_u else graph.n_u
             question = ask_pairs(graph, motif, first, np.empty(0, np.int32), others)
@@ -193,9 +189,7 @@ class ProjectionGpu(ButterflyGpu):
             )
         return max(largest, min(total, self.max_pairs, int(_ROOM_FRACTION * free_bytes) // DEVICE_PAIR_BYTES))
 
-    def _make_results(
-        self, prepared: PreparedButterflyGpu, pairs: Any = None, commons: Any = None
-    ) -> tuple[Any, ...]:
+    def _make_results(self, prepared: PreparedButterflyGpu, pairs: Any = None, commons: Any = None) -> tuple[Any, ...]:
         """Return the last arguments of the counting kernels; without room for pairs these are only counted."""
         assert isinstance(prepared, PreparedProjectionGpu)
         xp, writes = self.device.xp, pairs is not None
@@ -204,9 +198,7 @@ class ProjectionGpu(ButterflyGpu):
         least = np.int32(prepared.question.min_common)
         return xp.zeros(2, dtype=np.uint64), pairs, commons, least, np.int32(writes)
 
-    def _make_rows(
-        self, prepared: PreparedProjectionGpu, pairs: Any, commons: Any
-    ) -> Iterator[list[RowColumn]]:
+    def _make_rows(self, prepared: PreparedProjectionGpu, pairs: Any, commons: Any) -> Iterator[list[RowColumn]]:
         """Yield chunks of rows on the host; see :func:`number_pairs` for the columns that are left open."""
         device, xp, question, graph = self.device, self.device.xp, prepared.question, prepared.graph
         assert isinstance(graph, WedgeGraph)

@@ -242,9 +242,7 @@ def poisson_tail(common: Index, mean: float) -> float:
 
 
 @compiled
-def _p_value(
-    question: PairQuestion, keys: Ints, values: Floats, common: Index, degree: Index, other: Index
-) -> float:
+def _p_value(question: PairQuestion, keys: Ints, values: Floats, common: Index, degree: Index, other: Index) -> float:
     """Return the p-value of a pair, computed unless it is kept; ``degree`` is the larger one."""
     both = (degree << 31) | other
     at = ((degree * 0x9E3779B1 + other * 0x85EBCA77 + common * 0xC2B2AE3D) >> 12) & (values.size - 1)
@@ -259,9 +257,7 @@ def _p_value(
 
 
 @inlined
-def _weigh_pair(
-    question: PairQuestion, common: Index, degree: Index, other: Index, sums: Floats, at: Index
-) -> float:
+def _weigh_pair(question: PairQuestion, common: Index, degree: Index, other: Index, sums: Floats, at: Index) -> float:
     """Return the weight of a pair; of a weighting that is a sum, the entry of ``sums``."""
     if question.weighting == _JACCARD:
         return float(common / (degree + other - common))

@@ -107,9 +107,7 @@ class SampledProjectionCpu(CpuEngine):
         order = question.order
         ranks = np.empty(order.size, np.int32)
         ranks[order] = np.arange(order.size, dtype=np.int32)
-        return PreparedSampled(
-            plain, motif, randomizer, ranks, ends, np.array(bounds, np.int64), costs, decisions
-        )
+        return PreparedSampled(plain, motif, randomizer, ranks, ends, np.array(bounds, np.int64), costs, decisions)
 
     def time_items(self, prepared: PreparedSampled) -> float:
         """Draw a sample and count its wedges: all items take as long for each sample, but for their shares of these."""
@@ -172,9 +170,7 @@ class SampledProjectionCpu(CpuEngine):
         begin, end = prepared.bounds[group : group + 2].tolist()
         starts = prepared.plain.index.items[begin:end]
         offsets = prepared.ends[begin : end + 1] - prepared.ends[begin]
-        ends = np.minimum(
-            prepared.ranks[pairs[:, 0]], prepared.ranks[pairs[:, 1]]
-        )  # the start is the later one
+        ends = np.minimum(prepared.ranks[pairs[:, 0]], prepared.ranks[pairs[:, 1]])  # the start is the later one
         n_samples, finished = int(prepared.motif.samples or 0), list[None]()
 
         def compare(state: tuple[Tables, Ids32], first: int, last: int) -> None:

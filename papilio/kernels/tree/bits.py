@@ -101,12 +101,7 @@ def share_columns(columns: Words, stride: int, n_words: int, row: int, first: in
         if taken > 2:
             c, d = columns[at_three : at_three + n], columns[at_four : at_four + n]
             for i in range(n):
-                sizes[i] += (
-                    popcount(one & a[i])
-                    + popcount(two & b[i])
-                    + popcount(three & c[i])
-                    + popcount(four & d[i])
-                )
+                sizes[i] += popcount(one & a[i]) + popcount(two & b[i]) + popcount(three & c[i]) + popcount(four & d[i])
         elif taken == 2:
             for i in range(n):
                 sizes[i] += popcount(one & a[i]) + popcount(two & b[i])

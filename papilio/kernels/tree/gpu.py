@@ -95,9 +95,7 @@ class TreeEngine(Engine):
         classes = make_classes(need_words, search.tuning, block_words)
         if classes:
             search.kernel_on(self.device)
-        return classes, explain_layout(
-            self.device, search.tuning, classes, search.fixed_words, search.blocks_per_sm
-        )
+        return classes, explain_layout(self.device, search.tuning, classes, search.fixed_words, search.blocks_per_sm)
 
     def _launch(
         self,
@@ -433,9 +431,7 @@ class TreeLauncher:
         wanted = max(least, cost // (self.tuning.share_cost * n_warps))
         return min(wanted, self.layout.blocks[number])
 
-    def _submit(
-        self, launched: Sequence[_Launched], first: tuple[Any, ...], last: tuple[Any, ...]
-    ) -> list[Any]:
+    def _submit(self, launched: Sequence[_Launched], first: tuple[Any, ...], last: tuple[Any, ...]) -> list[Any]:
         """Launch, alternating between the streams; return the objects to wait for."""
         n_streams = min(self.layout.n_streams, len(launched))
         items = [self.device.xp.asarray(each.pieces) for each in launched]

@@ -313,9 +313,7 @@ class _Run:
             row_hashes = device.xp.zeros(n_rows, dtype=np.uint64)
             rows = [
                 _sort_rows(device, column, hashes, row_hashes, size)
-                for column, hashes, size in zip(
-                    columns, prepared.hashes, lister._row_sizes(prepared), strict=True
-                )
+                for column, hashes, size in zip(columns, prepared.hashes, lister._row_sizes(prepared), strict=True)
             ]
             if lister.has_checksum:
                 self._hashes += mix(row_hashes).sum(dtype=np.uint64)
@@ -338,9 +336,7 @@ class _Run:
         return Records(records.places[order], records.words)
 
 
-def _sort_rows(
-    device: Device, column: RaggedOnDevice, hashes: Any, row_hashes: Any, size: int | None
-) -> RowColumn:
+def _sort_rows(device: Device, column: RaggedOnDevice, hashes: Any, row_hashes: Any, size: int | None) -> RowColumn:
     """Return a column on the host, its rows sorted. Add the hashes of their vertices to the hashes of the rows."""
     ends = column.host_offsets
     n_rows, made = ends.size - 1, device.xp.empty_like(column.values)

@@ -102,17 +102,11 @@ def lay_out(
     by_registers = blocks_per_sm * (tuning.threads // 32) // n_warps
     resident = max(1, min(per_sm, by_registers)) * device.sm_count
     room_bytes = _slab_room(tuning, free_bytes, n_streams)
-    blocks = tuple(
-        min(resident, max(1, room_bytes // max(1, 4 * one.far_words(n_warps) * n_warps))) for one in classes
-    )
-    return TreeLayout(
-        n_streams, n_warps, _choose_slots(tuning, free_bytes, n_streams), shared_bytes, resident, blocks
-    )
+    blocks = tuple(min(resident, max(1, room_bytes // max(1, 4 * one.far_words(n_warps) * n_warps))) for one in classes)
+    return TreeLayout(n_streams, n_warps, _choose_slots(tuning, free_bytes, n_streams), shared_bytes, resident, blocks)
 
 
-def join_classes(
-    classes: Sequence[TreeClass], layout: TreeLayout
-) -> tuple[tuple[TreeClass, ...], TreeLayout]:
+def join_classes(classes: Sequence[TreeClass], layout: TreeLayout) -> tuple[tuple[TreeClass, ...], TreeLayout]:
     """Return nonempty classes, joined unless memory limits them, and the layout for them.
 
     One launch spreads their work over all warps; successive launches would each wait for their last item.
@@ -121,9 +115,7 @@ def join_classes(
     if n < 2:
         return tuple(classes), layout
     first = classes[:n]
-    need_words, items = (
-        np.concatenate([getattr(one, name) for one in first]) for name in ("need_words", "items")
-    )
+    need_words, items = (np.concatenate([getattr(one, name) for one in first]) for name in ("need_words", "items"))
     together = [one.block_words for one in first if one.block_words is not None]
     joined = TreeClass(need_words, np.concatenate(together) if together else None, items)
     joined = joined.take(np.argsort(items, kind="stable"))  # merges ascending runs

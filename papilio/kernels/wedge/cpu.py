@@ -124,9 +124,7 @@ class ButterflyCpu(CpuEngine):
         groups: NDArray[np.int64],
     ) -> VertexFound:
         assert isinstance(prepared.index, WedgeIndex)
-        return probe_wedge_vertices(
-            prepared.index, prepared.motif, items, seeds, weights, groups, self.threads
-        )
+        return probe_wedge_vertices(prepared.index, prepared.motif, items, seeds, weights, groups, self.threads)
 
     def run(
         self,
@@ -280,9 +278,7 @@ class BalancedButterflyCpu(ButterflyCpu):
 
     def stage(self, block: Loadable) -> Loadable:
         """Raise UnsupportedError: only whole graphs are counted."""
-        raise UnsupportedError(
-            f"signed motifs can be counted on whole graphs only, not in a {type(block).__name__}"
-        )
+        raise UnsupportedError(f"signed motifs can be counted on whole graphs only, not in a {type(block).__name__}")
 
     def _run_span(
         self, prepared: PreparedButterflyCpu, span: tuple[int, int], n_slices: int, cut: StopCheck

@@ -147,9 +147,7 @@ class ButterflyGpu(Engine):
             if per == "vertex":
                 check_vertices(graph, int(built.degree.max()), has_edges="edge" in motif.granularities)
             items, costs, most = order_items(self.device, built, min_degree)
-            return self._schedule_items(
-                PreparedButterflyGpu(motif, graph, per, built, items, costs), built, most
-            )
+            return self._schedule_items(PreparedButterflyGpu(motif, graph, per, built, items, costs), built, most)
 
     def _prepare_part(self, part: WedgePart, motif: Motif, per: Granularity) -> PreparedButterflyGpu:
         xp, sizes = self.device.xp, part.sizes
@@ -244,9 +242,7 @@ class ButterflyGpu(Engine):
         low, high = (int(part) for part in self.device.to_host(total))
         return replace(counted, total=low + (high << 32), vectors=self._vectors(prepared, result))
 
-    def _drop_hubs_without_room(
-        self, graph: WedgeGraph | WedgePartGraph, uses_hubs: Any
-    ) -> tuple[Choice, ...]:
+    def _drop_hubs_without_room(self, graph: WedgeGraph | WedgePartGraph, uses_hubs: Any) -> tuple[Choice, ...]:
         """Clear ``uses_hubs`` if the bit matrix exceeds its share of the free memory; report it, or fewer columns."""
         matrix_bytes = (int(graph.hub_count.size) + 1) * graph.counting.signs * graph.hub_columns // 8
         room_bytes = int(self.tuning.hub_memory_fraction * self.device.free_bytes())
@@ -257,9 +253,7 @@ class ButterflyGpu(Engine):
             reason = f"the bit matrix of {wanted} exceeds its share of the device memory"
             return ((f"{used} hub columns", reason),) if used < wanted else ()
         uses_hubs[:] = 0
-        reason = (
-            f"their bit matrix takes {matrix_bytes} bytes of device memory; {room_bytes} bytes are available"
-        )
+        reason = f"their bit matrix takes {matrix_bytes} bytes of device memory; {room_bytes} bytes are available"
         return (("no hub columns, only counter tables", reason),)
 
     def _run_slices(
@@ -285,9 +279,7 @@ class ButterflyGpu(Engine):
         schedules = np.arange(len(prepared.schedules), dtype=np.uint64) << SCHEDULE_SHIFT
         keys = schedules[:, np.newaxis] + np.asarray(bounds, dtype=np.uint64)
         xp = self.device.xp
-        found = self.device.to_host(
-            xp.searchsorted(prepared.scheduled, xp.asarray(keys.ravel()), side="left")
-        )
+        found = self.device.to_host(xp.searchsorted(prepared.scheduled, xp.asarray(keys.ravel()), side="left"))
         return found.reshape(keys.shape).astype(np.int64)
 
     def _launch(
@@ -337,9 +329,7 @@ class ButterflyGpu(Engine):
         if starts.items.size:
             module = self._load(prepared.per, graph.defines, "butterfly_split")
             gives = prepared.per != "total"
-            yield launch_split_starts(
-                self.device, self.tuning, module, starts, graph.arguments(), gives, results
-            )
+            yield launch_split_starts(self.device, self.tuning, module, starts, graph.arguments(), gives, results)
 
     def _load(self, per: Granularity, defines: Mapping[str, int], stem: str = "butterfly") -> Module:
         """Load the counting kernels. The first call is while the graph is built, so that they compile meanwhile."""
@@ -380,9 +370,7 @@ class BalancedButterflyGpu(ButterflyGpu):
     """The GPU engine of :class:`~papilio.motifs.BalancedButterfly` and :class:`~papilio.motifs.Census`."""
 
     def stage(self, block: Loadable) -> Loadable:
-        raise UnsupportedError(
-            f"signed motifs can be counted on whole graphs only, not in a {type(block).__name__}"
-        )
+        raise UnsupportedError(f"signed motifs can be counted on whole graphs only, not in a {type(block).__name__}")
 
     def prepare(self, graph: BipartiteGraph | Part, motif: Motif, per: Granularity) -> PreparedButterflyGpu:
         require_request("balanced-butterfly", (BalancedButterfly, Census), graph, motif, per)

@@ -137,9 +137,7 @@ def link_rows(device: Device, module: Module, first: Any, indptr: Any, n_u: int)
     second = xp.empty(n, dtype=np.uint64)
     launch_over(device, module, "second_keys", n, first, count, adjacency[n:], second)
     second.sort()
-    launch_over(
-        device, module, "link_directions", n, first, second, count, indptr, np.int32(n_u), adjacency, prefix
-    )
+    launch_over(device, module, "link_directions", n, first, second, count, indptr, np.int32(n_u), adjacency, prefix)
     return adjacency, prefix, second
 
 
@@ -233,9 +231,7 @@ def _place_rows(
     rank, degree, ahead = (xp.empty(n_rows, dtype=np.int32) for _ in range(3))
     priority, indptr = xp.empty(n_rows, dtype=np.int64), xp.empty(n_rows + 1, dtype=np.int64)
     first = np.int32({None: 0, "u": 1, "v": 2}[first_layer])
-    launch_over(
-        device, module, "place_rows", n_rows, keys, *sizes, first, rank, degree, ahead, priority, indptr
-    )
+    launch_over(device, module, "place_rows", n_rows, keys, *sizes, first, rank, degree, ahead, priority, indptr)
     xp.cumsum(indptr, out=indptr)
     return rank, degree, ahead, priority, indptr
 
@@ -320,9 +316,7 @@ def fill_hub_rows(device: Device, graph: WedgeGraph | WedgePartGraph, tuning: We
     return rows
 
 
-def gather_edges(
-    device: Device, graph: WedgeGraph, source: BipartiteGraph, tuning: WedgeTuning, by_entry: Any
-) -> Any:
+def gather_edges(device: Device, graph: WedgeGraph, source: BipartiteGraph, tuning: WedgeTuning, by_entry: Any) -> Any:
     """Add the two directions of each edge of ``by_entry``; uint64 of shape (n_edges,) in edge-id order, device."""
     xp = device.xp
     by_edge = xp.empty(graph.n_edges, dtype=np.uint64)

@@ -93,9 +93,7 @@ def schedule_items(
     outside of the hub columns, then the others.
     """
     n_items = np.int32(items.size)
-    tables = [
-        (table.max_wedges, -1 if table.kernel == "hash" else table.table_bytes) for table in tuning.tables
-    ]
+    tables = [(table.max_wedges, -1 if table.kernel == "hash" else table.table_bytes) for table in tuning.tables]
     sizes = (graph.counting.kinds, graph.hub_columns, tuning.match_max_wedges)
     block_degree = tuning.block_degree if per == "total" else 0
     keys = device.xp.empty(2 * items.size, dtype=np.uint64)
@@ -108,9 +106,7 @@ def schedule_items(
     return keys
 
 
-def make_schedules(
-    tuning: WedgeTuning, counting: Counting, per: Granularity = "total"
-) -> tuple[Schedule, ...]:
+def make_schedules(tuning: WedgeTuning, counting: Counting, per: Granularity = "total") -> tuple[Schedule, ...]:
     """Return the schedules: the tables, in the order in which they are tried, then the hub columns."""
     row_bytes, large, table_bytes = tuning.tile_columns // 8, tuning.large_threads, 0
     least = tuning.crowd_threads
@@ -157,9 +153,7 @@ def order_items(device: Device, graph: WedgeGraph, min_degree: int = 2) -> tuple
     else:
         keys.sort()
     items, costs = xp.empty(n_items, dtype=np.int32), xp.empty(n_items, dtype=np.uint64)
-    launch_over(
-        device, module, "take_items", n_items, keys, np.int32(n_items), row_at, graph.wedges, items, costs
-    )
+    launch_over(device, module, "take_items", n_items, keys, np.int32(n_items), row_at, graph.wedges, items, costs)
     return items, costs, most
 
 
@@ -167,9 +161,7 @@ def take_scheduled(device: Device, scheduled: Any, items: Any, uses_hubs: Any) -
     """Return ``PreparedButterflyGpu.scheduled_rows``."""
     rows = device.xp.empty(scheduled.size, dtype=np.int32)
     module = device.load("wedge_order", {})
-    launch_over(
-        device, module, "take_scheduled", rows.size, scheduled, np.int32(rows.size), items, uses_hubs, rows
-    )
+    launch_over(device, module, "take_scheduled", rows.size, scheduled, np.int32(rows.size), items, uses_hubs, rows)
     return rows
 
 
@@ -305,8 +297,7 @@ def launch_split_starts(
     counters_at = np.cumsum(starts.counters) - starts.counters
     start_of = np.repeat(np.arange(starts.rows.size, dtype=np.int32), starts.chunks)
     rows, start_of, first, entries, places = (
-        device.to_device(values)
-        for values in (starts.rows, start_of, first_chunk, starts.entries, counters_at)
+        device.to_device(values) for values in (starts.rows, start_of, first_chunk, starts.entries, counters_at)
     )
     counters = xp.zeros(int(starts.counters.sum()), dtype=np.uint32)
     arrived, taken = xp.zeros(starts.rows.size, dtype=np.int32), xp.zeros(2, dtype=np.int32)

@@ -87,9 +87,7 @@ def counter_of(end: np.uint32, sign: np.uint32, kinds: Kinds) -> np.uint64:
 
 
 @compiled
-def _increment(
-    ends: Ids, begin: Index, stop: Index, sign: np.uint32, kinds: Kinds, counters: Counters
-) -> np.uint64:
+def _increment(ends: Ids, begin: Index, stop: Index, sign: np.uint32, kinds: Kinds, counters: Counters) -> np.uint64:
     """Add one to the counter of each wedge; return the sum of the old values."""
     olds = np.uint64(0)
     for at in range(begin, stop):
@@ -101,9 +99,7 @@ def _increment(
 
 
 @compiled
-def _sum_counters(
-    ends: Ids, begin: Index, stop: Index, sign: np.uint32, kinds: Kinds, counters: Counters
-) -> np.uint64:
+def _sum_counters(ends: Ids, begin: Index, stop: Index, sign: np.uint32, kinds: Kinds, counters: Counters) -> np.uint64:
     """Return the sum of (c - 1) over the wedges, whose counters c are at least 1."""
     total = np.uint64(0)
     for at in range(begin, stop):
@@ -191,9 +187,7 @@ def count_total(rows: WedgeRows, items: Ints, start: Index, stop: Index, tables:
 
 
 @compiled
-def _credit_ends(
-    rows: WedgeRows, row: Index, counters: Counters, top: Index, wedges: Index, counts: Sums
-) -> None:
+def _credit_ends(rows: WedgeRows, row: Index, counters: Counters, top: Index, wedges: Index, counts: Sums) -> None:
     """Add C(c, 2) for every counter c to the other end of the start, and zero it."""
     first_end, middles = (rows.ends_at, rows.n_u) if row < rows.n_u else (rows.n_u, 0)
     signed = np.int64(len(rows.kinds) > 1)
@@ -216,9 +210,7 @@ def _credit_ends(
 
 
 @compiled
-def _vertices_of_start(
-    rows: WedgeRows, row: Index, counters: Counters, own: Sums, sums: Sums, counts: Sums
-) -> None:
+def _vertices_of_start(rows: WedgeRows, row: Index, counters: Counters, own: Sums, sums: Sums, counts: Sums) -> None:
     middles = first_middle(rows, row)
     own[:] = 0
     top, wedges = scan_start(rows, row, counters, own)
@@ -237,9 +229,7 @@ def _vertices_of_start(
 
 
 @compiled
-def count_vertices(
-    rows: WedgeRows, items: Ints, start: Index, stop: Index, tables: Tables, counts: Sums
-) -> None:
+def count_vertices(rows: WedgeRows, items: Ints, start: Index, stop: Index, tables: Tables, counts: Sums) -> None:
     """Add the butterflies of ``items[start:stop]`` to the sums and to each of their vertices.
 
     ``counts`` (one entry per row) belongs to the calling thread. The butterflies of one start are among the butterflies
@@ -263,9 +253,7 @@ def _edges_of_start(
         length = np.int64(rows.prefix[at])
         if length:
             begin = rows.offsets[middles + np.int64(rows.ids[at])]
-            support[edge_ids[at]] += _sum_counters(
-                rows.ends, begin, begin + length, _POSITIVE, ONE_KIND, counters
-            )
+            support[edge_ids[at]] += _sum_counters(rows.ends, begin, begin + length, _POSITIVE, ONE_KIND, counters)
     clear_start(rows, row, counters, top, wedges)
 
 

@@ -181,9 +181,7 @@ def _join_starts(blocks: _Blocks, begin: Index, stop: Index, ids: Ids, prefix: I
         for at in range(first, last):
             length = np.int64(prefix[at])
             if length > 0 and preceding < n_ends:
-                length = np.int64(
-                    _count_before(blocks.ends, blocks.end_indptr[np.int64(ids[at])], length, preceding)
-                )
+                length = np.int64(_count_before(blocks.ends, blocks.end_indptr[np.int64(ids[at])], length, preceding))
                 prefix[at] = length
             total += length
             joined += length > 0

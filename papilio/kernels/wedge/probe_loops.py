@@ -29,9 +29,7 @@ def _find_wedge(rows: WedgeRows, row: Index, number: Index) -> tuple[np.uint32, 
 
 
 @compiled
-def _count_shared(
-    rows: WedgeRows, row: Index, end: np.uint32, sign: np.uint32, value: float, shares: Shares
-) -> int:
+def _count_shared(rows: WedgeRows, row: Index, end: np.uint32, sign: np.uint32, value: float, shares: Shares) -> int:
     """Return the wedges of a start with an end. With two kinds, only those with the same agreement.
 
     Adds the value to the share of the middle of each.
@@ -95,9 +93,7 @@ def probe_wedges(
     worth, found = weigh_pairs(motif, index.max_degree), np.zeros(items.size)
 
     def walk(state: Words, begin: int, end: int) -> None:
-        _probe_all(
-            rows, (starts, wedges, seeds), worth, begin, end, state, found, np.empty(0), make_shares(0)
-        )
+        _probe_all(rows, (starts, wedges, seeds), worth, begin, end, state, found, np.empty(0), make_shares(0))
 
     degrees = index.offsets[starts + 1] - index.offsets[starts]
     ChunkRunner(_make_room, threads).run(cut_by_cost(16 * degrees, threads), walk)

@@ -67,9 +67,7 @@ def _histogram_of_start(rows: WedgeRows, row: Index, counters: Counters, sums: S
 
 
 @compiled
-def count_histogram(
-    rows: WedgeRows, items: Ints, start: Index, stop: Index, tables: Tables, histogram: Sums
-) -> None:
+def count_histogram(rows: WedgeRows, items: Ints, start: Index, stop: Index, tables: Tables, histogram: Sums) -> None:
     """Count the pairs of ``items[start:stop]`` that agree, or disagree, on exactly n neighbours, n >= 2.
 
     ``histogram`` (one entry more than the largest degree) belongs to the calling thread.

@@ -46,9 +46,7 @@ class BicliqueCase(EngineCase):
         engine = self.make(**options) if options else self.engine
         return engine, engine.prepare(graph, motif, per)
 
-    def bicliques(
-        self, graph: BipartiteGraph, motif: Biclique, per: Granularity = "total", **options: str
-    ) -> Partial:
+    def bicliques(self, graph: BipartiteGraph, motif: Biclique, per: Granularity = "total", **options: str) -> Partial:
         """Count all items at once."""
         engine, prepared = self.prepare(graph, motif, per, **options)
         partial = engine.run(prepared, 0, prepared.n_items)
@@ -85,9 +83,7 @@ def make_biclique_case(name: str) -> BicliqueCase:
         from papilio.kernels.biclique.gpu import BicliqueGpu
 
         device = emulator(EMULATOR_SEED)
-        return BicliqueCase(
-            name, BicliqueGpu(device), 8, 8, 20_000, lambda **options: BicliqueGpu(device, **options)
-        )
+        return BicliqueCase(name, BicliqueGpu(device), 8, 8, 20_000, lambda **options: BicliqueGpu(device, **options))
     try:
         engine = load_engine(motif, "gpu")
     except EngineUnavailableError as error:

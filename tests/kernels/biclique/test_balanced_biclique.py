@@ -230,9 +230,7 @@ def test_the_plan_says_what_is_searched(engine: BicliqueCase) -> None:
 
 
 @pytest.mark.parametrize("anchor", SIDES)
-def test_items_are_one_of_each_two_mirror_images_and_those_of_the_cpu(
-    engine: BicliqueCase, anchor: str
-) -> None:
+def test_items_are_one_of_each_two_mirror_images_and_those_of_the_cpu(engine: BicliqueCase, anchor: str) -> None:
     """Copies stand beside each other in the order of left vertices, and only x+ are roots."""
     graph = graph_for(engine, 6)
     cpu = make_biclique_case("cpu")

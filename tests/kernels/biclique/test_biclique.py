@@ -63,9 +63,7 @@ def assert_same(got: Partial, wanted: Partial) -> None:
 @st.composite
 def tables(draw: st.DrawFn) -> Biclique:
     """Draw a motif whose answer is a table."""
-    p, q = draw(
-        st.sampled_from([(None, None), (2, None), (3, None), (None, 2), (None, 3), (1, None), (None, 1)])
-    )
+    p, q = draw(st.sampled_from([(None, None), (2, None), (3, None), (None, 2), (None, 3), (1, None), (None, 1)]))
     bound = st.none() | sizes
     return Biclique(p, q, draw(bound) if p is None else None, draw(bound) if q is None else None)
 
@@ -141,9 +139,7 @@ def test_any_split_folds_to_the_whole(engine: BicliqueCase, per: Granularity) ->
 
 
 @pytest.mark.parametrize("per", PER)
-def test_a_run_that_is_cut_answers_for_the_items_that_it_finished(
-    engine: BicliqueCase, per: Granularity
-) -> None:
+def test_a_run_that_is_cut_answers_for_the_items_that_it_finished(engine: BicliqueCase, per: Granularity) -> None:
     def law(drawn: tuple[BipartiteGraph, Biclique, list[int], int]) -> None:
         graph, motif, at, patience = drawn
         made, prepared = engine.prepare(graph, motif, per)
@@ -324,9 +320,7 @@ def test_all_ways_agree_with_the_definition_on_noisy_graphs(engine: BicliqueCase
     graph = NOISY[name]()
     engine.need(15_000 if name == "hubs" else 10**5)
     wanted = (
-        count_all(edge_list(graph))
-        if name != "tall"
-        else transposed(count_all([(v, u) for u, v in edge_list(graph)]))
+        count_all(edge_list(graph)) if name != "tall" else transposed(count_all([(v, u) for u, v in edge_list(graph)]))
     )
     assert engine.bicliques(graph, Biclique()).cells == wanted
     for (p, q), algorithm in product([(2, 3), (3, 3), (4, 2), (4, 4), (6, 5), (7, 7)], ALGORITHMS):
@@ -398,12 +392,8 @@ def test_degenerate_graphs(engine: BicliqueCase, name: str, per: Granularity) ->
             assert got.vectors["v"].tolist() == [of_v[v] for v in range(graph.n_v)]
 
 
-@pytest.mark.parametrize(
-    ("p", "q"), [(31, 2), (2, 26), (31, 1), (1, 26), (10**6, 10**6), (31, None), (None, 26)]
-)
-def test_sizes_beyond_any_degree_are_answered_at_once(
-    engine: BicliqueCase, p: int | None, q: int | None
-) -> None:
+@pytest.mark.parametrize(("p", "q"), [(31, 2), (2, 26), (31, 1), (1, 26), (10**6, 10**6), (31, None), (None, 26)])
+def test_sizes_beyond_any_degree_are_answered_at_once(engine: BicliqueCase, p: int | None, q: int | None) -> None:
     made, prepared = engine.prepare(complete_graph(30, 25), Biclique(p, q))
     assert prepared.n_items == 0
     partial = made.run(prepared, 0, 0)

@@ -84,11 +84,7 @@ def test_left_sets_stand_for_every_choice_of_what_they_share(
 
 @given(st.lists(st.integers(0, 30), max_size=20), st.integers(1, 8), st.integers(1, 40))
 def test_stars_are_sets_of_neighbours(degrees: list[int], least: int, most: int) -> None:
-    wanted = {
-        size: ways
-        for size in range(least, most + 1)
-        if (ways := sum(comb(degree, size) for degree in degrees))
-    }
+    wanted = {size: ways for size in range(least, most + 1) if (ways := sum(comb(degree, size) for degree in degrees))}
     assert count_stars(np.array(degrees, np.int64), least, most) == wanted
 
 
@@ -103,9 +99,7 @@ def test_binomials_modulo_two_to_the_64th(most: int, size: int) -> None:
 def test_stars_that_would_fill_gigabytes_are_refused_with_the_size_that_would_do(side: str) -> None:
     hub, leaves = np.array([200_000, 3]), np.ones(200_000, np.int64)
     graph = Degrees(2, 200_000, hub, leaves) if side == "q" else Degrees(200_000, 2, leaves, hub)
-    with pytest.raises(
-        CapacityError, match=rf"200000 bits each, 4768 MiB in all: limit .* to --max-{side} 42949 or"
-    ):
+    with pytest.raises(CapacityError, match=rf"200000 bits each, 4768 MiB in all: limit .* to --max-{side} 42949 or"):
         closed_cells(graph, Biclique())
     few = Biclique(max_q=4) if side == "q" else Biclique(max_p=4)
     cells = {key if side == "q" else key[::-1]: count for key, count in closed_cells(graph, few).items()}

@@ -132,9 +132,7 @@ def test_a_heavy_root_is_cut_into_items() -> None:
     assert roots.size > 1
 
 
-@pytest.mark.parametrize(
-    "motif", [Biclique(2, 3), Biclique(3, 2), Biclique(2), Biclique(max_p=2), Biclique(2, 2)]
-)
+@pytest.mark.parametrize("motif", [Biclique(2, 3), Biclique(3, 2), Biclique(2), Biclique(max_p=2), Biclique(2, 2)])
 def test_pairs_that_are_all_the_answer_are_counted_and_not_kept(motif: Biclique) -> None:
     graph = skewed_graph(5, 12, 60, 260)
     kept = build_biclique_index(graph, motif, 2)
@@ -193,9 +191,7 @@ def test_the_order_of_the_search_changes_no_answer(seed: int, monkeypatch: pytes
     for motif in (Biclique(), Biclique(3), Biclique(None, 4), Biclique(5, 4)):
         engine: Any = load_engine(motif, "cpu", 1)
         prepared = engine.prepare(graph, motif, "total")
-        asked = {
-            (p, q): count for (p, q), count in wanted.items() if motif.p in (None, p) and motif.q in (None, q)
-        }
+        asked = {(p, q): count for (p, q), count in wanted.items() if motif.p in (None, p) and motif.q in (None, q)}
         assert engine.run(prepared, 0, prepared.n_items).total == sum(asked.values())
 
 
@@ -269,9 +265,7 @@ def test_what_was_decided_is_told_with_its_reason(
     [(Biclique(2, 3), "layer V"), (Biclique(2, 4), "layer U"), (Biclique(2, 2), "layer V")],
     ids=str,
 )
-def test_three_of_a_layer_are_searched_where_the_pairs_of_the_other_are_far_more(
-    motif: Biclique, layer: str
-) -> None:
+def test_three_of_a_layer_are_searched_where_the_pairs_of_the_other_are_far_more(motif: Biclique, layer: str) -> None:
     u, v = np.nonzero(np.random.default_rng(2).random((200, 6)) < 0.4)
     graph = BipartiteGraph.from_edges(u, v, 200, 6)
     of_u, of_v = count_wedges(graph)

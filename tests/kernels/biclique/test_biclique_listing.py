@@ -179,9 +179,7 @@ def test_what_cannot_be_listed_is_refused() -> None:
 @pytest.mark.parametrize("listing", [Listing(), Listing(with_u=(3,)), Listing(with_v=(1, 2))])
 def test_probes_expect_the_rows(listing: Listing) -> None:
     random = np.random.default_rng(2)
-    graph = BipartiteGraph.from_edges(
-        *np.nonzero(random.random((20, 24)) < np.linspace(0.5, 0.95, 20)[:, None])
-    )
+    graph = BipartiteGraph.from_edges(*np.nonzero(random.random((20, 24)) < np.linspace(0.5, 0.95, 20)[:, None]))
     lister, motif = BicliqueLister(1, listing), Biclique(3, 4)
     prepared = lister.prepare(graph, motif, "total")
     rows = lister.run(prepared, 0, prepared.n_items).total

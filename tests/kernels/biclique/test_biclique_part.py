@@ -226,9 +226,7 @@ def test_the_part_says_which_layer_is_anchored(engine: BicliqueCase) -> None:
             _, prepared = engine.prepare(part, Biclique(3, 3), anchor=anchor)
             told = dict(prepared.decisions)
             assert told[f"layer {layer.upper()} anchored"] == "the roots of the part are in this layer"
-        with pytest.raises(
-            UnsupportedError, match=rf"anchor is '{other}', .* has roots in layer {layer.upper()}"
-        ):
+        with pytest.raises(UnsupportedError, match=rf"anchor is '{other}', .* has roots in layer {layer.upper()}"):
             engine.prepare(part, Biclique(3, 3), anchor=other)
 
 

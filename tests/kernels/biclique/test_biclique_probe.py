@@ -250,9 +250,7 @@ def test_the_cheapest_search_is_chosen(
         built.append(True)
         return _index(True, 1)
 
-    chosen = choose_search(
-        _index(False, 1), ("enumerate", "pivot"), _measure(words), build, lambda: other, rates
-    )
+    chosen = choose_search(_index(False, 1), ("enumerate", "pivot"), _measure(words), build, lambda: other, rates)
     assert chosen.index.swapped == swapped
     assert bool(built) == (other[0] == 1e-5)
     if rates is CPU_RATES:
@@ -299,9 +297,7 @@ def test_a_layer_whose_pairs_do_not_fit_is_left() -> None:
         raise CapacityError("no room")
 
     words = {False: (1e12, 1e12)}
-    chosen = choose_search(
-        _index(False, 1), ("enumerate",), _measure(words), build, lambda: (1e-7, 1.0), CPU_RATES
-    )
+    chosen = choose_search(_index(False, 1), ("enumerate",), _measure(words), build, lambda: (1e-7, 1.0), CPU_RATES)
     assert (chosen.index.swapped, chosen.found.algorithm) == (False, "enumerate")
     assert chosen.layer_reason == "pairs of the other layer do not fit in memory"
 

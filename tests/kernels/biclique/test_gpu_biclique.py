@@ -250,10 +250,7 @@ def test_a_hub_on_the_right_and_one_on_the_left(device: Device) -> None:
     random = np.random.default_rng(9)
     block = [(u, v) for u in range(12) for v in range(10)]
     hub = [(u, 0) for u in range(200)] + [(200 + u, v) for u in range(2) for v in range(10, 160)]
-    noise = [
-        (int(u), int(v))
-        for u, v in zip(random.integers(0, 200, 150), random.integers(10, 40, 150), strict=True)
-    ]
+    noise = [(int(u), int(v)) for u, v in zip(random.integers(0, 200, 150), random.integers(10, 40, 150), strict=True)]
     graph = graph_of(set(block + hub + noise), 202, 160)
     wanted = count_sets(graph, 3, 3)
     assert wanted >= comb(12, 3) * comb(10, 3)
@@ -271,9 +268,7 @@ def test_lists_below_a_list_are_short_or_long(device: Device, n_u: int) -> None:
 @pytest.mark.parametrize("p", [3, 4, 5])
 def test_many_columns_where_no_pivots_are(device: Device, p: int) -> None:
     graph, n_v = complete_graph(6, 1 << 16), 1 << 16
-    assert count(BicliqueGpu(device, "enumerate", "u"), graph, Biclique(p, 2)).total == comb(6, p) * comb(
-        n_v, 2
-    )
+    assert count(BicliqueGpu(device, "enumerate", "u"), graph, Biclique(p, 2)).total == comb(6, p) * comb(n_v, 2)
     with pytest.raises(CapacityError, match=f"two vertices share .*{n_v}"):
         BicliqueGpu(device, "pivot", "u").prepare(graph, Biclique(p, 2), "total")
 
@@ -281,9 +276,7 @@ def test_many_columns_where_no_pivots_are(device: Device, p: int) -> None:
 def test_counts_beyond_64_bits(device: Device) -> None:
     graph = complete_graph(44, 70)
     for anchor in ("u", "v"):
-        assert count(BicliqueGpu(device, "pivot", anchor), graph, Biclique(22, 35)).total == comb(
-            44, 22
-        ) * comb(70, 35)
+        assert count(BicliqueGpu(device, "pivot", anchor), graph, Biclique(22, 35)).total == comb(44, 22) * comb(70, 35)
     cells = count(BicliqueGpu(device), graph, Biclique()).cells
     assert cells == {(p, q): comb(44, p) * comb(70, q) for p in range(1, 45) for q in range(1, 71)}
 
@@ -301,9 +294,7 @@ def test_what_it_cannot_count_is_refused_with_a_way_out() -> None:
     prepared = BicliqueGpu(emulator(0), "pivot", tuning=EAGER).prepare(graph, motif, "total")
     for algorithm in ("pivot", "enumerate"):
         engine = BicliqueGpu(full.device, algorithm, tuning=EAGER)
-        with pytest.raises(
-            LeaseTooLargeError, match=r"needs \d+ bytes of device memory; 768 bytes .* or --engine cpu"
-        ):
+        with pytest.raises(LeaseTooLargeError, match=r"needs \d+ bytes of device memory; 768 bytes .* or --engine cpu"):
             engine.run(replace(prepared, algorithm=algorithm), 0, prepared.n_items)
     none = BicliqueGpu(emulator(0, free_bytes=60), "pivot", tuning=EAGER)
     with pytest.raises(LeaseTooLargeError, match=r"more than 0 slots of 16 bytes; 60 bytes .* --engine cpu"):
@@ -332,9 +323,7 @@ REFERENCES = [
 
 @pytest.mark.gpu
 @pytest.mark.parametrize(("name", "motif", "total"), REFERENCES)
-def test_real_graphs(
-    reference_graph: Callable[[str], BipartiteGraph], name: str, motif: Biclique, total: int
-) -> None:
+def test_real_graphs(reference_graph: Callable[[str], BipartiteGraph], name: str, motif: Biclique, total: int) -> None:
     engine = BicliqueGpu(cuda_device())
     prepared = engine.prepare(reference_graph(name), motif, "total")
     third = prepared.n_items // 3

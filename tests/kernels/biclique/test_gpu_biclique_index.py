@@ -81,15 +81,11 @@ def test_both_indices_are_equal(
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-def test_every_schedule_finds_the_same_pairs(
-    device: Device, graphs: dict[str, BipartiteGraph], schedule: str
-) -> None:
+def test_every_schedule_finds_the_same_pairs(device: Device, graphs: dict[str, BipartiteGraph], schedule: str) -> None:
     for name in ("skewed", "planted", "hubs"):
         for motif in (Biclique(3, 2), Biclique(2, 2)):
             for keep_pairs in (True, False):
-                assert_equal(
-                    device, graphs[name], motif, "u", tuning=SCHEDULES[schedule], keep_pairs=keep_pairs
-                )
+                assert_equal(device, graphs[name], motif, "u", tuning=SCHEDULES[schedule], keep_pairs=keep_pairs)
 
 
 def test_schedules_reach_their_kernels(device: Device, graphs: dict[str, BipartiteGraph]) -> None:
@@ -148,9 +144,7 @@ def test_graphs_without_edges(device: Device) -> None:
 
 @pytest.mark.parametrize("name", ["nested", "skewed", "crown"])
 def test_items_are_divided_alike_and_hold_every_child_once(device: Device, name: str) -> None:
-    graph = {"nested": nested_graph(20), "skewed": skewed_graph(5, 60, 60, 900), "crown": crown_graph(15)}[
-        name
-    ]
+    graph = {"nested": nested_graph(20), "skewed": skewed_graph(5, 60, 60, 900), "crown": crown_graph(15)}[name]
     of_cpu = build_biclique_index(graph, Biclique(5, 3), 1, "u")
     of_gpu = build_device_index(device, graph, Biclique(5, 3), "u")
     got, wanted = divide_device_index(device, of_gpu, 8192), divide_index(of_cpu, 8192)
@@ -159,20 +153,14 @@ def test_items_are_divided_alike_and_hold_every_child_once(device: Device, name:
     for field in ("item_root", "item_first", "item_last"):
         assert np.array_equal(device.to_host(got.arrays[field]), getattr(got, field))
     assert got.item_degree.size == got.item_common.size == got.n_items > of_gpu.n_items
-    places = np.concatenate(
-        [np.arange(*ends) for ends in zip(wanted.item_first, wanted.item_last, strict=True)]
-    )
+    places = np.concatenate([np.arange(*ends) for ends in zip(wanted.item_first, wanted.item_last, strict=True)])
     assert np.array_equal(np.sort(places), np.arange(of_cpu.hop.size))
-    assert np.array_equal(
-        np.searchsorted(of_cpu.hop_indptr, wanted.item_first, side="right") - 1, wanted.item_root
-    )
+    assert np.array_equal(np.searchsorted(of_cpu.hop_indptr, wanted.item_first, side="right") - 1, wanted.item_root)
     assert np.array_equal(wanted.item_later, of_cpu.hop_indptr[wanted.item_root + 1] - wanted.item_first)
     assert (np.diff(wanted.costs) <= 0).all()
     assert wanted.costs[-1] >= 1
     engine = BicliqueCpu(1, anchor="u")
-    whole, divided = (
-        replace(engine.prepare(graph, Biclique(5, 3), "total"), index=each) for each in (of_cpu, wanted)
-    )
+    whole, divided = (replace(engine.prepare(graph, Biclique(5, 3), "total"), index=each) for each in (of_cpu, wanted))
     assert engine.run(divided, 0, divided.n_items).total == engine.run(whole, 0, whole.n_items).total
 
 
@@ -242,9 +230,7 @@ def test_default_tunings_agree(device: Device, graphs: dict[str, BipartiteGraph]
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize(
-    "name", ["southern-women", "marvel", "youtube-groupmemberships", "movielens-1m", "yelp2018"]
-)
+@pytest.mark.parametrize("name", ["southern-women", "marvel", "youtube-groupmemberships", "movielens-1m", "yelp2018"])
 def test_real_graphs(reference_graph: Callable[[str], BipartiteGraph], name: str) -> None:
     device, graph = cuda_device(), reference_graph(name)
     for motif in (Biclique(3, 3), Biclique(4, 4), Biclique(2, 3)):

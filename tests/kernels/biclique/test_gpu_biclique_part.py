@@ -92,9 +92,7 @@ def test_heavy_roots_of_a_part_are_cut_alike(device: Device, monkeypatch: pytest
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("motif", "per"), REQUESTS)
-def test_partials_are_those_of_the_cpu_item_by_item(
-    device: Device, motif: Biclique, per: Granularity
-) -> None:
+def test_partials_are_those_of_the_cpu_item_by_item(device: Device, motif: Biclique, per: Granularity) -> None:
     cpu, gpu = BicliqueCpu(1), BicliqueGpu(device, tuning=EAGER)
     for layer in ("u", "v"):
         for part in parts_of(planted_graph(2, 16, 18, 2, 6, 30, 0.1), layer)[:2]:

@@ -81,9 +81,7 @@ def expected(name: str, p: int, q: int) -> tuple[int, NDArray[np.uint64], NDArra
     graph = GRAPHS[name]()
     total, of_u, of_v = count_vertices(graph, p, q)
     assert total > 0, "a test of nothing"
-    u, v = (
-        np.array([of[i] for i in range(n)], np.uint64) for of, n in ((of_u, graph.n_u), (of_v, graph.n_v))
-    )
+    u, v = (np.array([of[i] for i in range(n)], np.uint64) for of, n in ((of_u, graph.n_u), (of_v, graph.n_v)))
     return total, u, v
 
 
@@ -137,9 +135,7 @@ def test_any_split_and_any_cut_folds_to_the_whole(device: Device, p: int, q: int
     assert_vectors(folded, whole.vectors["u"], whole.vectors["v"])
 
 
-@pytest.mark.parametrize(
-    ("m", "n", "p", "q"), [(12, 70, 2, 35), (12, 70, 3, 35), (70, 9, 35, 2), (9, 80, 1, 40)]
-)
+@pytest.mark.parametrize(("m", "n", "p", "q"), [(12, 70, 2, 35), (12, 70, 3, 35), (70, 9, 35, 2), (9, 80, 1, 40)])
 def test_sums_are_kept_modulo_and_the_total_is_exact(device: Device, m: int, n: int, p: int, q: int) -> None:
     got = count(BicliqueGpu(device, anchor="v" if m > n else "u"), complete_graph(m, n), p, q)
     assert got.total == comb(m, p) * comb(n, q) > 2**64
@@ -158,9 +154,7 @@ def test_sums_are_kept_modulo_and_the_total_is_exact(device: Device, m: int, n: 
         (9, 4500, 3),  # more columns than are counted at once
     ],
 )
-@pytest.mark.parametrize(
-    "tuning", [{}, {"near_words": 4096, "far_words": (1 << 16,)}], ids=["default", "near"]
-)
+@pytest.mark.parametrize("tuning", [{}, {"near_words": 4096, "far_words": (1 << 16,)}], ids=["default", "near"])
 def test_rows_of_the_matrix_of_the_root_are_counted_without_lists(
     device: Device, n_u: int, n_v: int, q: int, tuning: dict[str, Any]
 ) -> None:
@@ -206,9 +200,7 @@ def test_sides_larger_than_any_degree(device: Device, p: int, q: int) -> None:
 def test_what_does_not_fit_is_refused_with_a_way_out() -> None:
     prepared = BicliqueGpu(emulator(0), tuning=EAGER).prepare(complete_graph(9, 17), Biclique(3, 3), "vertex")
     engine = BicliqueGpu(emulator(0, free_bytes=1 << 8), tuning=EAGER)
-    with pytest.raises(
-        LeaseTooLargeError, match=r"needs \d+ bytes of device memory; 192 bytes .* --engine cpu"
-    ):
+    with pytest.raises(LeaseTooLargeError, match=r"needs \d+ bytes of device memory; 192 bytes .* --engine cpu"):
         engine.run(prepared, 0, prepared.n_items)
 
 
@@ -224,15 +216,11 @@ REFERENCES = [
 
 @pytest.mark.gpu
 @pytest.mark.parametrize(("name", "p", "q", "total"), REFERENCES)
-def test_real_graphs(
-    reference_graph: Callable[[str], BipartiteGraph], name: str, p: int, q: int, total: int
-) -> None:
+def test_real_graphs(reference_graph: Callable[[str], BipartiteGraph], name: str, p: int, q: int, total: int) -> None:
     engine = BicliqueGpu(cuda_device())
     prepared = engine.prepare(reference_graph(name), Biclique(p, q), "vertex")
     third = prepared.n_items // 3
-    got = fold_partials(
-        engine.run(prepared, 0, third), engine.run(prepared, third, prepared.n_items, [third + 1])
-    )
+    got = fold_partials(engine.run(prepared, 0, third), engine.run(prepared, third, prepared.n_items, [third + 1]))
     assert got.total == total
     assert sum(got.vectors["u"].tolist()) == p * total
     assert sum(got.vectors["v"].tolist()) == q * total

@@ -37,9 +37,7 @@ def prepared_and_engine(name: str, graph: UnipartiteGraph, motif: Clique, per: G
     return made.prepare(graph, motif, per), made
 
 
-def count(
-    name: str, graph: UnipartiteGraph, motif: Clique, per: Granularity = "total", **options: str
-) -> Partial:
+def count(name: str, graph: UnipartiteGraph, motif: Clique, per: Granularity = "total", **options: str) -> Partial:
     prepared, made = prepared_and_engine(name, graph, motif, per, **options)
     return made.run(prepared, 0, prepared.n_items)
 
@@ -133,8 +131,7 @@ def test_both_algorithms_agree_where_a_row_has_more_than_a_word(engine: str) -> 
         (union(dense, sparse, False), 5),
     ):
         found = {
-            count(engine, graph, Clique(k), algorithm=algorithm).total
-            for algorithm in ("orient", "pivot", "auto")
+            count(engine, graph, Clique(k), algorithm=algorithm).total for algorithm in ("orient", "pivot", "auto")
         }
         assert len(found) == 1 < found.pop()
 
@@ -143,9 +140,7 @@ def overlapping_casts() -> UnipartiteGraph:
     """Return a graph of overlapping cliques, whose roots have up to four words of candidates."""
     rng = np.random.default_rng(5)
     casts = [rng.choice(330, size, replace=False) for size in (*(140,) * 6, *(30,) * 10)]
-    return make(
-        330, sorted({tuple(sorted(pair)) for cast in casts for pair in combinations(cast.tolist(), 2)})
-    )
+    return make(330, sorted({tuple(sorted(pair)) for cast in casts for pair in combinations(cast.tolist(), 2)}))
 
 
 @pytest.mark.parametrize("k", [4, pytest.param(5, marks=pytest.mark.slow)])
@@ -327,9 +322,7 @@ def test_the_order_is_that_of_peeling_in_rounds() -> None:
     def run(graph: UnipartiteGraph) -> None:
         edges, left, order, degree = edges_of(graph), set(range(graph.n)), list[int](), 0
         while left:
-            degrees = {
-                x: sum((a == x and b in left) or (b == x and a in left) for a, b in edges) for x in left
-            }
+            degrees = {x: sum((a == x and b in left) or (b == x and a in left) for a, b in edges) for x in left}
             round_ = sorted(x for x in left if degrees[x] <= degree)
             if not round_:
                 degree += 1

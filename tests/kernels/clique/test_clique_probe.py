@@ -87,9 +87,7 @@ def test_devices_count_the_words_of_the_matrices_of_nodes(k: int | None, device:
         probe_on_cpu(cpu.later, cpu.roots[items].astype(np.int64), seeds, False, limits, 0, 2, kind)
         for kind in (WHOLE, Narrowing(40, 32, 32), Narrowing(299, 32, 32))
     )
-    assert same(
-        narrow, probe_on_device(on, gpu.later, gpu.items, items, seeds, False, limits, 0, gpu.max_later, 40)
-    )
+    assert same(narrow, probe_on_device(on, gpu.later, gpu.items, items, seeds, False, limits, 0, gpu.max_later, 40))
     assert same(plain, whole)
     assert same(plain._replace(words=narrow.words), narrow)
     assert narrow.words.sum() < 0.8 * plain.words.sum()
@@ -180,8 +178,7 @@ def count_nodes(graph: UnipartiteGraph, motif: Clique) -> int:
         return nodes
 
     return sum(
-        visit(set(later.ids[later.indptr[x] : later.indptr[x + 1]].tolist()), 1, 0)
-        for x in prepared.roots.tolist()
+        visit(set(later.ids[later.indptr[x] : later.indptr[x + 1]].tolist()), 1, 0) for x in prepared.roots.tolist()
     )
 
 
@@ -232,9 +229,7 @@ def test_seeds_decide_and_threads_do_not() -> None:
         items, seeds = draws(prepared.n_items, 600, 1)
         one, two = (engine.probe(prepared, items, seeds) for engine in engines)
         assert same(one, two)
-        assert same(
-            Found(*(part[::-1] for part in one)), engines[1].probe(prepared, items[::-1], seeds[::-1])
-        )
+        assert same(Found(*(part[::-1] for part in one)), engines[1].probe(prepared, items[::-1], seeds[::-1]))
         if motif != Clique(1) and motif != Clique(2) and motif != Clique(3) and motif != Clique(max_k=2):
             assert not same(one, engines[0].probe(prepared, items, ~seeds))
 
@@ -358,7 +353,6 @@ def test_tables_stay_finite_where_they_are_summed() -> None:
         ways = list_probe_tables(least, most, 40).ways
         for missing in range(most + 1):
             wanted = [
-                comb(n, missing) if least == most else sum(comb(n, j) for j in range(missing + 1))
-                for n in range(42)
+                comb(n, missing) if least == most else sum(comb(n, j) for j in range(missing + 1)) for n in range(42)
             ]
             assert ways[missing].tolist() == wanted

@@ -128,9 +128,7 @@ def test_every_size_follows_the_definition(device: Device) -> None:
             assert count(CliqueGpu(device, tuning=EAGER), graph, Clique(max_k=most)).cells == few
         for k in (1, 2, 3, 4, 7):
             for algorithm in ("pivot", "orient") if k >= 3 else ("pivot",):
-                assert count(
-                    CliqueGpu(device, algorithm, tuning=EAGER), graph, Clique(k)
-                ).total == wanted.get((k,), 0)
+                assert count(CliqueGpu(device, algorithm, tuning=EAGER), graph, Clique(k)).total == wanted.get((k,), 0)
 
     run()
 
@@ -164,9 +162,7 @@ def test_triangles_of_wide_roots_are_left_to_pivots(device: Device, monkeypatch:
         assert count(CliqueGpu(device, tuning=EAGER), graph, Clique(4)).total == comb(graph.n, 4)
     assert (
         "a root has 39 later neighbours"
-        in dict(CliqueGpu(device, tuning=EAGER).prepare(complete(40), Clique(4), "total").decisions)[
-            "algorithm"
-        ]
+        in dict(CliqueGpu(device, tuning=EAGER).prepare(complete(40), Clique(4), "total").decisions)["algorithm"]
     )
 
 
@@ -229,9 +225,7 @@ def test_any_split_and_any_cut_folds_to_the_whole(device: Device, motif: Clique)
     assert engine.run(prepared, 2, 2) == Partial(0, 0, 0)
 
 
-def compare_vectors(
-    device: Device, graph: UnipartiteGraph, k: int, per: Granularity, tuning: TreeTuning
-) -> None:
+def compare_vectors(device: Device, graph: UnipartiteGraph, k: int, per: Granularity, tuning: TreeTuning) -> None:
     """Count in two parts, and compare every entry with what the CPU engine says."""
     cpu, engine = CliqueCpu(1), CliqueGpu(device, tuning=tuning)
     of_cpu, prepared = cpu.prepare(graph, Clique(k), per), engine.prepare(graph, Clique(k), per)
@@ -312,17 +306,13 @@ def test_matrices_of_nodes_narrow_again(device: Device, motif: Clique) -> None:
 
 
 @pytest.mark.parametrize(("per", "schedule"), [("vertex", "alone"), ("edge", "alone"), ("edge", "eager")])
-def test_vertices_of_matrices_of_nodes_keep_their_names(
-    device: Device, per: Granularity, schedule: str
-) -> None:
+def test_vertices_of_matrices_of_nodes_keep_their_names(device: Device, per: Granularity, schedule: str) -> None:
     compare_first_root(device, overlapping(100, 0.75, 0.3), Clique(7), per, SCHEDULES[schedule])
 
 
 def test_counts_beyond_64_bits(device: Device) -> None:
     assert count(CliqueGpu(device), complete(200), Clique(100)).total == comb(200, 100)
-    assert count(CliqueGpu(device), complete(130), Clique()).cells == {
-        (k,): comb(130, k) for k in range(1, 131)
-    }
+    assert count(CliqueGpu(device), complete(130), Clique()).cells == {(k,): comb(130, k) for k in range(1, 131)}
 
 
 def test_the_table_of_small_graphs_follows_the_definition() -> None:
@@ -349,14 +339,10 @@ def test_what_it_cannot_count_is_refused_with_a_way_out() -> None:
         engine.prepare(BipartiteGraph.from_edges([0], [0]), Clique(3), "total")
     with pytest.raises(UnsupportedError, match="'orient' counts totals, of a single k of at least 3"):
         CliqueGpu(emulator(0), "orient").prepare(complete(4), Clique(), "total")
-    with pytest.raises(
-        CapacityError, match=r"need \d+ bytes of device memory .* 64 bytes are free: .* --engine cpu"
-    ):
+    with pytest.raises(CapacityError, match=r"need \d+ bytes of device memory .* 64 bytes are free: .* --engine cpu"):
         CliqueGpu(emulator(0, free_bytes=64)).prepare(complete(4), Clique(), "total")
     prepared = engine.prepare(complete(60), Clique(3), "total")
-    with pytest.raises(
-        LeaseTooLargeError, match=r"needs \d+ bytes of device memory; \d+ bytes .* or --engine cpu"
-    ):
+    with pytest.raises(LeaseTooLargeError, match=r"needs \d+ bytes of device memory; \d+ bytes .* or --engine cpu"):
         CliqueGpu(emulator(0, free_bytes=1 << 9)).run(prepared, 0, prepared.n_items)
 
 
@@ -397,6 +383,4 @@ def test_vertices_and_edges_of_real_graphs(shared_data: Path, per: Granularity) 
         ("ca-HepPh", 40),
     ):
         device = cuda_device()
-        compare_vectors(
-            device, read(shared_data, name), k, per, tree_tuning("clique", device.max_shared_bytes)
-        )
+        compare_vectors(device, read(shared_data, name), k, per, tree_tuning("clique", device.max_shared_bytes))

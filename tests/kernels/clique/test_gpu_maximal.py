@@ -174,9 +174,7 @@ def test_what_it_cannot_count_is_refused_with_a_way_out() -> None:
     with pytest.raises(UnsupportedError, match="cannot be counted per 'vertex'"):
         engine.prepare(complete(3), MaximalClique(), "vertex")
     prepared = engine.prepare(complete(60), MaximalClique(), "total")
-    with pytest.raises(
-        LeaseTooLargeError, match=r"needs \d+ bytes of device memory; \d+ bytes .* or --engine cpu"
-    ):
+    with pytest.raises(LeaseTooLargeError, match=r"needs \d+ bytes of device memory; \d+ bytes .* or --engine cpu"):
         MaximalCliqueGpu(emulator(0, free_bytes=1 << 10)).run(prepared, 0, prepared.n_items)
 
 

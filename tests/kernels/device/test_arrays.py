@@ -70,9 +70,7 @@ def test_places_are_found_by_value(device: Any, n: int) -> None:
 def test_offsets_and_lengths_are_each_others_inverse(device: Any, n: int, dtype: Any) -> None:
     lengths = RNG.integers(0, 2**31 - 1, n).astype(dtype)
     offsets = run(device, arrays.make_offsets, lengths)
-    assert np.array_equal(
-        offsets, np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)))
-    )
+    assert np.array_equal(offsets, np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64))))
     assert np.array_equal(run(device, arrays.lengths_of, offsets), lengths)
 
 

@@ -162,9 +162,7 @@ def violations(
     loose : bool
         Name budgets that are too high; only what is used on all architectures can tell.
     """
-    found = [
-        f"{name}: a budget without a kernel; remove it" for name in sorted(budgets.keys() - measured.keys())
-    ]
+    found = [f"{name}: a budget without a kernel; remove it" for name in sorted(budgets.keys() - measured.keys())]
     for name, usages in measured.items():
         tight, budget = budget_for(usages), budgets.get(name)
         if budget is None:
@@ -174,9 +172,7 @@ def violations(
         for arch, usage in usages.items():
             allowed = spills.get(f"sm_{arch}", 0)
             if usage.spill_bytes > allowed:
-                found.append(
-                    f"{name} on sm_{arch}: {usage.spill_bytes} bytes of spills, the budget is {allowed}"
-                )
+                found.append(f"{name} on sm_{arch}: {usage.spill_bytes} bytes of spills, the budget is {allowed}")
             found += [
                 f"{name} on sm_{arch}: {getattr(usage, key)} {key}, the budget is {budget[key]}"
                 for key in _LIMITS
@@ -212,9 +208,7 @@ def check(entry: str, architectures: list[int], loose: bool) -> None:
     assert measured, f"{entry}: the source holds no kernel"
     found = violations(measured, BUDGETS.get(entry, {}), loose)
     if found and RECORDED["nvrtc"] != VERSION:
-        pytest.skip(
-            f"compiles; the budgets are of NVRTC {RECORDED['nvrtc']}, {VERSION} differs: " + "; ".join(found)
-        )
+        pytest.skip(f"compiles; the budgets are of NVRTC {RECORDED['nvrtc']}, {VERSION} differs: " + "; ".join(found))
     assert not found, f"{entry}:\n" + "\n".join(found)
 
 

@@ -69,9 +69,7 @@ def test_a_hundred_sizes_have_one_device_that_compiles_each_module_once(made: Co
                 engine.device.load("biclique", {"ALGORITHM": algorithm})
     engine.device._compilers.shutdown()
     assert len(devices) == 1
-    assert made["streams"] == 7, (
-        "those of one device, one that stages, one for samples, one for words beside kernels"
-    )
+    assert made["streams"] == 7, "those of one device, one that stages, one for samples, one for words beside kernels"
     compiled = {name: times for name, times in made.items() if name.startswith("compiled")}
     assert len(compiled) == 2
     assert set(compiled.values()) == {1}

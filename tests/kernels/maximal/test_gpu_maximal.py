@@ -73,11 +73,7 @@ GRAPHS: dict[str, Callable[[], BipartiteGraph]] = {
 @cache
 def expected(name: str, motif: MaximalBiclique) -> tuple[Counter[tuple[int, ...]], int]:
     """Return the cells of one of the graphs, and the checksum."""
-    found = [
-        each
-        for each in maximal_bicliques_of(edge_list(GRAPHS[name]()))
-        if motif.has_cell(tuple(map(len, each)))
-    ]
+    found = [each for each in maximal_bicliques_of(edge_list(GRAPHS[name]())) if motif.has_cell(tuple(map(len, each)))]
     assert found, "a test of nothing"
     hashes = [int(hash_rows(*(np.array([side], np.int32) for side in each))[0]) for each in found]
     return Counter(tuple(map(len, each)) for each in found), sum(hashes) % (1 << 64)
@@ -229,9 +225,7 @@ def test_matrices_come_in_groups_where_memory_is_short() -> None:
     rest = little.run(prepared, begun.n_items, prepared.n_items)
     assert fold_partials(begun, rest).checksum == found.checksum
     none = MaximalBicliqueGpu(emulator(0, free_bytes=64), "v", tuning)
-    with pytest.raises(
-        LeaseTooLargeError, match=r"take \d+ bytes of device memory; 32 bytes .* --engine cpu"
-    ):
+    with pytest.raises(LeaseTooLargeError, match=r"take \d+ bytes of device memory; 32 bytes .* --engine cpu"):
         none.run(prepared, 0, prepared.n_items)
 
 

@@ -47,6 +47,4 @@ def test_the_largest_are_those_of_the_oracle(
 def test_threads_share_a_bound(by: str) -> None:
     for graph in (planted_graph(3, 60, 70, 4, 9, 300, 0.1), skewed_graph(5, 60, 50, 600)):
         for n in (1, 3, 40):
-            assert best_of(graph, MaximalBiclique(), by, n, threads=3) == expect(
-                graph, MaximalBiclique(), by, n
-            )
+            assert best_of(graph, MaximalBiclique(), by, n, threads=3) == expect(graph, MaximalBiclique(), by, n)

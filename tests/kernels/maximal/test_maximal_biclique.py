@@ -83,15 +83,11 @@ def test_rows_of_many_words_equal_the_oracle(
 
 @given(graph=bipartite_graphs(), seed=st.integers(0, 2**32 - 1), motif=motifs(), anchor=anchors)
 @settings(deadline=None)
-def test_labels_and_layers_do_not_matter(
-    graph: BipartiteGraph, seed: int, motif: MaximalBiclique, anchor: str
-) -> None:
+def test_labels_and_layers_do_not_matter(graph: BipartiteGraph, seed: int, motif: MaximalBiclique, anchor: str) -> None:
     found = count(graph, motif, anchor)
     assert count(relabelled(graph, seed)[0], motif, anchor).cells == found.cells
     turned = MaximalBiclique(motif.min_v, motif.min_u, motif.max_v, motif.max_u)
-    assert count(graph.swap_layers(), turned, anchor).cells == {
-        (u, v): n for (v, u), n in found.cells.items()
-    }
+    assert count(graph.swap_layers(), turned, anchor).cells == {(u, v): n for (v, u), n in found.cells.items()}
 
 
 @given(graph=bipartite_graphs(), motif=motifs(), cuts=st.lists(st.integers(0, 100), max_size=5))
@@ -184,9 +180,7 @@ def test_corner_cells_are_those_of_the_table_of_all_bicliques(graph: BipartiteGr
     engine = BicliqueCpu(1)
     prepared = engine.prepare(graph, Biclique(), "total")
     every = engine.run(prepared, 0, prepared.n_items).cells
-    corners = {
-        (p, q): n for (p, q), n in every.items() if not every.get((p + 1, q)) and not every.get((p, q + 1))
-    }
+    corners = {(p, q): n for (p, q), n in every.items() if not every.get((p + 1, q)) and not every.get((p, q + 1))}
     found = count(graph).cells
     assert {cell: found.get(cell, 0) for cell in corners} == corners
     assert max(found, default=None) == max(corners, default=None)
@@ -214,8 +208,6 @@ def test_sizes_are_those_of_a_filter_of_the_whole() -> None:
         pytest.param("senate", 19_610_854, 0x67C288E9FDF0C7DC, marks=pytest.mark.slow),
     ],
 )
-def test_known_answers(
-    name: str, total: int, checksum: int, reference_graph: Callable[[str], BipartiteGraph]
-) -> None:
+def test_known_answers(name: str, total: int, checksum: int, reference_graph: Callable[[str], BipartiteGraph]) -> None:
     found = count(reference_graph(name), threads=2)
     assert (found.total, found.checksum) == (total, checksum)

@@ -66,9 +66,7 @@ def test_parts_add_up_to_the_definition(case: EngineCase) -> None:
         least = (motif.min_u, motif.min_v) if layer == "u" else (motif.min_v, motif.min_u)
         parts = cut_maximal_by_definition(graph, layer, groups, least if reduces else None)
         got = count_parts(case.engine, graph, parts, motif)
-        found = [
-            each for each in maximal_bicliques_of(edge_list(graph)) if motif.has_cell(tuple(map(len, each)))
-        ]
+        found = [each for each in maximal_bicliques_of(edge_list(graph)) if motif.has_cell(tuple(map(len, each)))]
         hashes = [int(hash_rows(*(np.array([side], np.int32) for side in each))[0]) for each in found]
         assert got.cells == dict(Counter(tuple(map(len, each)) for each in found))
         assert got.checksum == sum(hashes) % (1 << 64)
@@ -79,11 +77,7 @@ def test_parts_add_up_to_the_definition(case: EngineCase) -> None:
 @pytest.mark.parametrize(("layer", "seed"), [("u", 1), ("v", 2)])
 def test_parts_add_up_to_the_whole_graph(case: EngineCase, layer: Any, seed: int) -> None:
     side = 90 if case.name != "emulator" else 15
-    graph = (
-        skewed_graph(seed, side, side, 9 * side)
-        if seed == 1
-        else planted_graph(2, side, side, 5, 7, side, 0.1)
-    )
+    graph = skewed_graph(seed, side, side, 9 * side) if seed == 1 else planted_graph(2, side, side, 5, 7, side, 0.1)
     prepared: Any = case.engine.prepare(graph, MaximalBiclique(), "total")
     whole = case.engine.run(prepared, 0, prepared.n_items)
     parts = cut_maximal_by_definition(graph, layer, group_at_random(graph, layer, 4, seed))
@@ -121,8 +115,7 @@ def test_engines_agree_on_the_items_of_a_part() -> None:
         for part in cut_maximal_by_definition(graph, layer, groups):  # type: ignore[arg-type]
             cpu, gpu = (load(name) for name in ("cpu", "emulator"))
             works = [
-                each.work(each.prepare(each.stage(part), MaximalBiclique(), "total")).tolist()
-                for each in (cpu, gpu)
+                each.work(each.prepare(each.stage(part), MaximalBiclique(), "total")).tolist() for each in (cpu, gpu)
             ]
             assert works[0] == works[1]
 

@@ -76,9 +76,7 @@ def test_counts_and_branches_are_unbiased(name: str, anchor: str, motif: Maximal
     whole = engine.run(prepared, 0, prepared.n_items)
     assert_mean(found.motifs.sum(axis=1), whole.total - engine.known_count(prepared))
     stars = sum(count * sum(cell) for cell, count in prepared.stars.cells.items())
-    assert_mean(
-        found.members.sum(axis=1), sum(count * sum(cell) for cell, count in whole.cells.items()) - stars
-    )
+    assert_mean(found.members.sum(axis=1), sum(count * sum(cell) for cell, count in whole.cells.items()) - stars)
     assert_mean(found.nodes.sum(axis=1), count_branches(engine, prepared))
 
 
@@ -173,9 +171,7 @@ def test_listings_are_probed_as_counts() -> None:
     prepared: Any = cpu.prepare(graph, MaximalBiclique(), "total")
     found = probe_all(cpu, prepared, 2000)
     members = []
-    listed = cpu.run(
-        prepared, 0, prepared.n_items, sink=lambda u, v, part=None: members.append(u[1].size + v[1].size)
-    )
+    listed = cpu.run(prepared, 0, prepared.n_items, sink=lambda u, v, part=None: members.append(u[1].size + v[1].size))
     assert_mean(found.motifs.sum(axis=1), listed.total - cpu.known_count(prepared))
     stars = sum(count * sum(cell) for cell, count in prepared.stars.cells.items())
     assert_mean(found.members.sum(axis=1), sum(members) - stars)

@@ -20,9 +20,7 @@ from tests.tools.strategies import bipartite_graphs, complete_graph, edge_list, 
 
 @given(graph=bipartite_graphs(max_side=8), motif=motifs())
 @settings(deadline=None)
-def test_stars_are_the_maximal_bicliques_of_one_vertex_on_a_side(
-    graph: BipartiteGraph, motif: MaximalBiclique
-) -> None:
+def test_stars_are_the_maximal_bicliques_of_one_vertex_on_a_side(graph: BipartiteGraph, motif: MaximalBiclique) -> None:
     stars = find_stars(graph, motif)
     found = [
         (tuple(ids_u.tolist()), tuple(ids_v.tolist()))

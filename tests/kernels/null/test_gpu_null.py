@@ -83,9 +83,7 @@ def test_few_blocks_and_any_schedule_give_the_same_sample(name: str, monkeypatch
 @pytest.mark.parametrize("name", NULL_NAMES)
 def test_other_models_are_drawn_on_the_host(name: Any) -> None:
     graph = GRAPHS["skewed"]
-    signed = BipartiteGraph(
-        graph.n_u, graph.n_v, graph.u, graph.v, np.where(graph.u % 3, 1, -1).astype(np.int8)
-    )
+    signed = BipartiteGraph(graph.n_u, graph.n_v, graph.u, graph.v, np.where(graph.u % 3, 1, -1).astype(np.int8))
     device, model = emulator(1), NullModel(name)
     made = make_randomizer_gpu(device, signed, model)
     assert isinstance(made, DeviceTrades) == (name == "degrees")

@@ -146,9 +146,7 @@ def test_independent_edges_have_their_probabilities(name: str) -> None:
     class_of = np.repeat(np.arange(found.degrees.size), np.diff(found.offsets))
     places = [np.argsort(layer) for layer in np.split(found.members, [graph.n_u])[: 1 + is_bipartite]]
     rows, columns = (
-        (class_of[places[0]], class_of[graph.n_u :][places[1]])
-        if is_bipartite
-        else (class_of[places[0]],) * 2
+        (class_of[places[0]], class_of[graph.n_u :][places[1]]) if is_bipartite else (class_of[places[0]],) * 2
     )
     wanted = found.chances[np.ix_(rows, columns)]
     if not is_bipartite:
@@ -164,9 +162,7 @@ def test_independent_edges_have_their_probabilities(name: str) -> None:
 def test_expected_degrees_are_those_of_the_graph(seed: int) -> None:
     for graph in (
         skewed_graph(seed, 60, 40, 300 + 150 * seed),
-        UnipartiteGraph.from_edges(
-            *np.random.default_rng(seed).integers(0, 50, (2, 200 + 100 * seed)) ** 2 // 50
-        ),
+        UnipartiteGraph.from_edges(*np.random.default_rng(seed).integers(0, 50, (2, 200 + 100 * seed)) ** 2 // 50),
     ):
         found = solve_chances(graph)
         assert np.abs(found.expect_degrees() - found.degrees).max() < 1e-8
@@ -175,9 +171,7 @@ def test_expected_degrees_are_those_of_the_graph(seed: int) -> None:
             sizes = np.diff(found.offsets)
             assert (found.chances[: found.n_u_classes, : found.n_u_classes] == 0).all()
             chances = found.chances[: found.n_u_classes, found.n_u_classes :]
-            assert sizes[: found.n_u_classes] @ chances @ sizes[found.n_u_classes :] == pytest.approx(
-                graph.n_edges
-            )
+            assert sizes[: found.n_u_classes] @ chances @ sizes[found.n_u_classes :] == pytest.approx(graph.n_edges)
             inside = chances[((chances > 1e-6) & (chances < 1 - 1e-6)).all(axis=1)]
             odds = np.log(inside / (1 - inside))
             assert np.allclose(odds - odds[:1], (odds - odds[:1])[:, :1], atol=1e-5)  # products of fitnesses
@@ -200,8 +194,7 @@ def test_the_solver_takes_no_more_memory_than_predicted(is_bipartite: bool) -> N
     motif = Butterfly() if is_bipartite else Clique(3)
     ensembles = (Ensemble(null, 0, 9, 0) for null in ("expected-degrees", "edges"))
     with_solver, without = (
-        predict_memory(job_of(graph, Question(motif, "total", ensemble=each)), "cpu").host_bytes
-        for each in ensembles
+        predict_memory(job_of(graph, Question(motif, "total", ensemble=each)), "cpu").host_bytes for each in ensembles
     )
     assert 4.5 < peak / (8 * n_classes**2) < 5.2
     assert peak < with_solver - without < 10 * peak
@@ -424,18 +417,14 @@ def test_the_smallest_of_any_words_are_found(words: list[int], data: st.DataObje
     words = sorted({word >> shift for word in words})
     given_words = np.array(data.draw(st.permutations(words)), np.uint64)
     k = data.draw(st.integers(1, len(words)))
-    found = find_smallest(
-        given_words, len(words), k, np.empty(len(words), np.uint64), np.empty(MAX_BINS, np.int64)
-    )
+    found = find_smallest(given_words, len(words), k, np.empty(len(words), np.uint64), np.empty(MAX_BINS, np.int64))
     assert found == words[k - 1]
 
 
 def test_models_say_what_they_do_not_take(monkeypatch: pytest.MonkeyPatch) -> None:
     assert NullModel("degrees").steps == DEFAULT_STEPS
     assert NullModel("edges").steps == 0
-    with pytest.raises(
-        InputError, match="null model is 'swaps'; use one of degrees, expected-degrees, edges, signs"
-    ):
+    with pytest.raises(InputError, match="null model is 'swaps'; use one of degrees, expected-degrees, edges, signs"):
         NullModel("swaps")  # type: ignore[arg-type]
     for steps in (0, -2):
         with pytest.raises(InputError, match=f"steps is {steps}; the null model 'degrees' needs at least 1"):

@@ -26,9 +26,7 @@ def wings_of(device: Device, graph: BipartiteGraph, n_ranges: int | None, tuning
     return peel_on_gpu(device, index_wing_gpu(device, graph), n_ranges=n_ranges, tuning=tuning)
 
 
-def tips_of(
-    device: Device, graph: BipartiteGraph, layer: Layer, n_ranges: int | None, tuning: PeelTuning
-) -> Peeled:
+def tips_of(device: Device, graph: BipartiteGraph, layer: Layer, n_ranges: int | None, tuning: PeelTuning) -> Peeled:
     return peel_on_gpu(device, index_tip_gpu(device, graph, layer), n_ranges=n_ranges, tuning=tuning)
 
 
@@ -100,9 +98,7 @@ def test_what_does_not_fit_the_device_is_refused() -> None:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", ["senate", "opsahl-ucforum", "marvel", "youtube-groupmemberships"])
-def test_the_gpu_equals_the_cpu_on_real_graphs(
-    name: str, reference_graph: Callable[[str], BipartiteGraph]
-) -> None:
+def test_the_gpu_equals_the_cpu_on_real_graphs(name: str, reference_graph: Callable[[str], BipartiteGraph]) -> None:
     device, graph = cuda_device(), reference_graph(name)
     wings = peel_wing(index_wing(graph)).numbers
     for n_ranges in (None, 1, 200):

@@ -135,9 +135,7 @@ def test_the_pairs_are_those_of_the_matrix_product(layer: Layer) -> None:
 
 def test_a_graph_too_large_for_the_memory_is_refused_before_it_is_taken() -> None:
     index = index_wedges(skewed_graph(3, 200, 150, 2500))
-    with pytest.raises(
-        CapacityError, match=r"tip numbers of layer u, .* choose the other layer, or use a machine"
-    ):
+    with pytest.raises(CapacityError, match=r"tip numbers of layer u, .* choose the other layer, or use a machine"):
         index_pairs(index, "u", 1, memory_bytes=1000)
 
 

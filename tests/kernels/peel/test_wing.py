@@ -65,9 +65,7 @@ def test_relabelling_and_swapping_the_layers_change_nothing(decomposer: Decompos
         other = BipartiteGraph.from_edges(rename_u[graph.u], rename_v[graph.v], graph.n_u, graph.n_v)
         numbers = dict(zip(edge_list(graph), decomposer.numbers(graph, "wing"), strict=True))
         renamed = dict(zip(edge_list(other), decomposer.numbers(other, "wing"), strict=True))
-        assert all(
-            renamed[int(rename_u[u]), int(rename_v[v])] == number for (u, v), number in numbers.items()
-        )
+        assert all(renamed[int(rename_u[u]), int(rename_v[v])] == number for (u, v), number in numbers.items())
         swapped = graph.swap_layers()
         turned = dict(zip(edge_list(swapped), decomposer.numbers(swapped, "wing"), strict=True))
         assert {(u, v): number for (v, u), number in turned.items()} == numbers
@@ -138,10 +136,7 @@ def test_the_index_holds_every_butterfly_once() -> None:
     for wedge in range(index.n_wedges):
         ends = [(int(graph.u[e]), int(graph.v[e])) for e in (index.first[wedge], index.second[wedge])]
         assert (ends[0][0] == ends[1][0]) != (ends[0][1] == ends[1][1])
-    assert (
-        sum(array.nbytes for array in index)
-        == bloom_bytes(index.n_wedges, index.n_blooms, graph.n_edges) + 16
-    )
+    assert sum(array.nbytes for array in index) == bloom_bytes(index.n_wedges, index.n_blooms, graph.n_edges) + 16
 
 
 def test_a_graph_too_large_for_the_memory_is_refused_before_it_is_taken() -> None:

@@ -41,9 +41,7 @@ QUESTIONS: list[tuple[Weighting | None, PairTest | None, float]] = [
 Columns = list[list[Any]]
 
 
-def ask(
-    layer: PairSide, min_common: int, question: tuple[Weighting | None, PairTest | None, float]
-) -> Projection:
+def ask(layer: PairSide, min_common: int, question: tuple[Weighting | None, PairTest | None, float]) -> Projection:
     weighting, test, fdr = question
     return Projection(layer, min_common, weighting, test, fdr if test else None)
 
@@ -74,9 +72,7 @@ def sort_rows(parts: dict[int | None, Columns]) -> list[tuple[Any, ...]]:
     return sorted((tuple(pair), *numbers) for pair, *numbers in rows)
 
 
-def check_against_cpu(
-    engine: ProjectionGpu, graph: BipartiteGraph, motif: Projection, cuts: Sequence[int] = ()
-) -> int:
+def check_against_cpu(engine: ProjectionGpu, graph: BipartiteGraph, motif: Projection, cuts: Sequence[int] = ()) -> int:
     """Compare items, costs, rows and partials, listed and counted; return the number of rows."""
     on_cpu, counting = ProjectionCpu(1, Listing()), ProjectionGpu(engine.device, tuning=engine.tuning)
     expected, wanted = list_parts(on_cpu, graph, motif, cuts)
@@ -111,9 +107,7 @@ def test_every_schedule_finds_the_rows_of_the_cpu(
 
 
 @pytest.mark.parametrize("schedule", TABLES)
-def test_tuning_reaches_the_schedule(
-    device: Device, graphs: dict[str, BipartiteGraph], schedule: str
-) -> None:
+def test_tuning_reaches_the_schedule(device: Device, graphs: dict[str, BipartiteGraph], schedule: str) -> None:
     """The kernel that a schedule is named after is launched, so that the test above tests it."""
     engine, launched = ProjectionGpu(device, Listing(), TABLES[schedule]), set()
     for graph in graphs.values():
@@ -133,9 +127,7 @@ def test_weights_and_tests_are_those_of_the_cpu_bit_for_bit(
     device: Device, layer: PairSide, question: tuple[Weighting | None, PairTest | None, float]
 ) -> None:
     engine = ProjectionGpu(device, Listing())
-    u = np.r_[
-        np.zeros(90, int), np.repeat(np.arange(1, 9), 40)
-    ]  # one row three windows longer than the others
+    u = np.r_[np.zeros(90, int), np.repeat(np.arange(1, 9), 40)]  # one row three windows longer than the others
     hub = BipartiteGraph.from_edges(u, np.r_[np.arange(90), np.tile(np.arange(20, 60), 8)])
     n_rows = [
         check_against_cpu(engine, graph, ask(layer, 2, question), (3, 40))
@@ -159,9 +151,7 @@ def test_rows_of_any_graph_are_those_of_the_cpu(device: Device, layer: PairSide)
 @pytest.mark.parametrize("layer", ["u", "v"])
 def test_pairs_are_those_of_the_product(device: Device, layer: PairSide) -> None:
     graph = skewed_graph(8, 250, 150, 2500)
-    matrix = scipy.sparse.csr_matrix(
-        (np.ones(graph.n_edges, np.int64), (graph.u, graph.v)), (graph.n_u, graph.n_v)
-    )
+    matrix = scipy.sparse.csr_matrix((np.ones(graph.n_edges, np.int64), (graph.u, graph.v)), (graph.n_u, graph.n_v))
     product = scipy.sparse.triu(matrix @ matrix.T if layer == "u" else matrix.T @ matrix, 1).tocoo()
     for least in (1, 2, 9):
         kept = product.data >= least
@@ -248,9 +238,7 @@ def test_rows_come_in_one_order(monkeypatch: pytest.MonkeyPatch) -> None:
     assert places == sorted(places)
 
 
-def test_a_run_is_cut_between_launches_and_tells_how_far_it_is(
-    device: Device, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_is_cut_between_launches_and_tells_how_far_it_is(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ProjectionGpu, "max_pairs", 100)
     graph, motif = skewed_graph(3, 110, 70, 800), Projection("u", 2)
     engine = ProjectionGpu(device, Listing())
@@ -374,9 +362,7 @@ def test_the_family_has_this_engine() -> None:
 def test_too_many_degrees_are_refused_as_on_the_cpu(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cpu, "MAX_CLASSES", 1)
     with pytest.raises(CapacityError, match="2 different degrees"):
-        ProjectionGpu(device).prepare(
-            complete_graph(5, 7), Projection("u", 1, None, "expected-degrees"), "total"
-        )
+        ProjectionGpu(device).prepare(complete_graph(5, 7), Projection("u", 1, None, "expected-degrees"), "total")
 
 
 def test_tables_of_devices_with_more_and_less_shared_memory(graphs: dict[str, BipartiteGraph]) -> None:

@@ -58,9 +58,7 @@ def list_pairs(
     return sorted(rows), Partial(prepared.n_items, total, work)
 
 
-def pairs_by_definition(
-    graph: BipartiteGraph, layer: PairSide, min_common: int
-) -> dict[tuple[int, int], set[int]]:
+def pairs_by_definition(graph: BipartiteGraph, layer: PairSide, min_common: int) -> dict[tuple[int, int], set[int]]:
     """Return the common neighbours of all pairs with enough of them."""
     own, other = (graph.u, graph.v) if layer == "u" else (graph.v, graph.u)
     neighbours: dict[int, set[int]] = {}
@@ -71,11 +69,7 @@ def pairs_by_definition(
 
 
 def degrees_of(graph: BipartiteGraph, layer: PairSide) -> NDArray[np.int64]:
-    return (
-        np.bincount(graph.u, minlength=graph.n_u)
-        if layer == "u"
-        else np.bincount(graph.v, minlength=graph.n_v)
-    )
+    return np.bincount(graph.u, minlength=graph.n_u) if layer == "u" else np.bincount(graph.v, minlength=graph.n_v)
 
 
 def other_of(layer: PairSide) -> PairSide:
@@ -131,9 +125,7 @@ GRAPHS = {
 )  # fmt: skip
 def test_pairs_are_those_of_the_product(name: str, layer: PairSide) -> None:
     graph = GRAPHS[name]
-    matrix = scipy.sparse.csr_matrix(
-        (np.ones(graph.n_edges, np.int64), (graph.u, graph.v)), (graph.n_u, graph.n_v)
-    )
+    matrix = scipy.sparse.csr_matrix((np.ones(graph.n_edges, np.int64), (graph.u, graph.v)), (graph.n_u, graph.n_v))
     product = scipy.sparse.triu(matrix @ matrix.T if layer == "u" else matrix.T @ matrix, 1).tocoo()
     for min_common in (1, 2, 3, 9):
         kept = product.data >= min_common
@@ -223,9 +215,7 @@ def test_expected_degrees_are_those_of_the_random_graphs() -> None:
     by_vertex = np.empty((graph.n_u, graph.n_v))
     class_of = np.repeat(np.arange(chances.degrees.size), np.diff(chances.offsets))
     us, vs = slice(0, graph.n_u), slice(graph.n_u, None)
-    by_vertex[np.ix_(chances.members[us], chances.members[vs])] = chances.chances[
-        np.ix_(class_of[us], class_of[vs])
-    ]
+    by_vertex[np.ix_(chances.members[us], chances.members[vs])] = chances.chances[np.ix_(class_of[us], class_of[vs])]
     assert by_vertex.sum(axis=1) == pytest.approx(graph.degree_u, abs=1e-6)
     for layer, matrix in (("u", by_vertex), ("v", by_vertex.T)):
         rows, _ = list_pairs(graph, Projection(layer, 1, None, "expected-degrees", 1.0))  # type: ignore[arg-type]
@@ -256,9 +246,7 @@ def test_tails_of_poisson_variables() -> None:
 def q_values_by_definition(p_values: NDArray[np.float64]) -> list[float]:
     ranks = [int((p_values <= p).sum()) for p in p_values]
     return [
-        min(
-            1.0, *(p_values[j] * (p_values.size / ranks[j]) for j in range(p_values.size) if p_values[j] >= p)
-        )
+        min(1.0, *(p_values[j] * (p_values.size / ranks[j]) for j in range(p_values.size) if p_values[j] >= p))
         for p in p_values
     ]
 

@@ -226,9 +226,7 @@ def test_figures_of_the_package_backbone() -> None:
     fixed_rows = Projection("u", 1, significance="hypergeometric", fdr=1.0)
     engine: Any = load_engine(fixed_rows, "cpu", 1, listing=Listing())
     prepared = engine.prepare(graph, fixed_rows, "total")
-    engine.run(
-        prepared, 0, prepared.n_items, sink=lambda *columns: rows.append([each.tolist() for each in columns])
-    )
+    engine.run(prepared, 0, prepared.n_items, sink=lambda *columns: rows.append([each.tolist() for each in columns]))
     assert rows == [[[[0, 2]], [2], [pytest.approx(0.5)]]]  # fixedrow
     for pair, common, expected in (
         ((0, 0), 3, 0.432),
@@ -236,9 +234,7 @@ def test_figures_of_the_package_backbone() -> None:
         ((1, 1), 1, 0.304),
         ((2, 2), 2, 0.329),
     ):
-        assert refined_tail(by_vertex(graph)[[*pair]].prod(axis=0), common) == pytest.approx(
-            expected, abs=5e-4
-        )  # sdsm
+        assert refined_tail(by_vertex(graph)[[*pair]].prod(axis=0), common) == pytest.approx(expected, abs=5e-4)  # sdsm
     other = by_vertex(graph_of({(0, 2), (1, 1), (2, 0), (2, 2)}, 3, 3))
     bicm = [[0.216, 0.216, 0.568], [0.216, 0.216, 0.568], [0.568, 0.568, 0.863]]
     assert np.allclose(other, bicm, atol=5e-4)

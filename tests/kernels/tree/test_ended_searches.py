@@ -44,9 +44,7 @@ def dense(n: int, n_u: int, n_v: int) -> BipartiteGraph:
 def thirds(n: int, parts: int) -> UnipartiteGraph:
     """Return copies of the graph of Moon and Moser with 3^parts maximal cliques."""
     u, v = np.triu_indices(3 * parts, 1)
-    return UnipartiteGraph.from_edges(
-        *copies(n, np.array([u, v])[:, u // 3 != v // 3], (3 * parts, 3 * parts))
-    )
+    return UnipartiteGraph.from_edges(*copies(n, np.array([u, v])[:, u // 3 != v // 3], (3 * parts, 3 * parts)))
 
 
 def thick(n: int, side: int) -> UnipartiteGraph:
@@ -79,9 +77,7 @@ def test_a_search_ends_soon_and_the_rest_folds_to_the_whole(name: str) -> None:
     done, parts, began = 0, [], perf_counter()
     while done < n_items and len(parts) < 2:
         ends_at = perf_counter() + took / 8
-        parts.append(
-            engine.run(prepared, done, n_items, (), lambda ends_at=ends_at: perf_counter() > ends_at)
-        )  # type: ignore[misc]
+        parts.append(engine.run(prepared, done, n_items, (), lambda ends_at=ends_at: perf_counter() > ends_at))  # type: ignore[misc]
         done += parts[-1].n_items
     assert 0 < done < n_items, f"a quarter of {took:.3f} s did all items"
     assert perf_counter() - began < took + 0.2
@@ -108,9 +104,7 @@ def test_a_search_of_heavy_items_ends_within_a_second() -> None:
     for after_s in (0.05, 0.4, 0.8):
         ends_at, bounds = perf_counter() + after_s, held.bounds(done, n_items, slice_ns)
         assert len(bounds) > 2
-        parts.append(
-            engine.run(prepared, done, n_items, bounds, lambda ends_at=ends_at: perf_counter() > ends_at)
-        )  # type: ignore[misc]
+        parts.append(engine.run(prepared, done, n_items, bounds, lambda ends_at=ends_at: perf_counter() > ends_at))  # type: ignore[misc]
         late_s.append(perf_counter() - ends_at)
         done += parts[-1].n_items
     print(f"of {n_items} items {[part.n_items for part in parts]}, late by {late_s} s")

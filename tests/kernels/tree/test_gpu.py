@@ -131,9 +131,7 @@ class ShareAfter(CutAfter):
         self.asked, self.left, self.has_left = True, stop, stop is not None
 
 
-def run_until(
-    check: type[Check], n_taken: int, engine: Any, prepared: Any, start: int
-) -> tuple[Partial, Check]:
+def run_until(check: type[Check], n_taken: int, engine: Any, prepared: Any, start: int) -> tuple[Partial, Check]:
     """Run the items from ``start`` on under a stop check; return what was searched, and the check."""
     with pytest.MonkeyPatch.context() as patch:
         cut = check(patch, n_taken)
@@ -195,9 +193,7 @@ def test_half_of_a_launch_can_be_left_to_another_worker(question: str, tuning: s
 
 
 @each_question
-def test_half_is_left_by_the_predicted_time_of_items_not_by_their_costs(
-    motif: Motif, per: Granularity
-) -> None:
+def test_half_is_left_by_the_predicted_time_of_items_not_by_their_costs(motif: Motif, per: Granularity) -> None:
     class LateTimes(ShareAfter):
         """Nearly all time goes into the last tenth of the items, whose costs are the smallest."""
 

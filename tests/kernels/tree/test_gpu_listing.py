@@ -51,9 +51,7 @@ QUESTIONS: dict[str, tuple[Any, Motif]] = {
 Row = tuple[tuple[int, ...], ...]
 
 
-def list_rows(
-    lister: Any, graph: Any, motif: Motif, *spans: tuple[int, int]
-) -> tuple[list[Row], list[Partial]]:
+def list_rows(lister: Any, graph: Any, motif: Motif, *spans: tuple[int, int]) -> tuple[list[Row], list[Partial]]:
     """Return the rows, as ids by column, and the partials of some intervals, or of all items."""
     prepared = lister.prepare(graph, motif, "total")
     ids = [getattr(prepared, f"ids_{layer}") for layer in family_of(motif).columns(motif)]
@@ -61,10 +59,7 @@ def list_rows(
     lock = threading.Lock()
 
     def sink(*columns: RowColumn, part: int = 0) -> None:
-        cut = [
-            np.split(column[1], column[0][1:-1]) if isinstance(column, tuple) else column
-            for column in columns
-        ]
+        cut = [np.split(column[1], column[0][1:-1]) if isinstance(column, tuple) else column for column in columns]
         with lock:
             rows.extend(
                 tuple(tuple(of[side].tolist()) for of, side in zip(ids, sides, strict=True))
@@ -144,9 +139,7 @@ def test_small_buffers_and_any_split_list_the_same(device: Device, name: str) ->
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize(
-    "name", ["maximal cliques", "4-cliques", "wide maximal bicliques", "maximal bicliques"]
-)
+@pytest.mark.parametrize("name", ["maximal cliques", "4-cliques", "wide maximal bicliques", "maximal bicliques"])
 def test_a_gpu_lists_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     gpu, (graph, motif) = cuda_device(), QUESTIONS[name]
     expected, (wanted,) = list_rows(on_cpu(motif), graph, motif)
@@ -185,9 +178,7 @@ def test_blocks_are_the_same_in_every_order_of_threads(name: str) -> None:
         parts: dict[int, list[bytes]] = {}
 
         def sink(*columns: Any, part: int, parts: dict[int, list[bytes]] = parts) -> None:
-            flat = [
-                each for column in columns for each in (column if isinstance(column, tuple) else (column,))
-            ]
+            flat = [each for column in columns for each in (column if isinstance(column, tuple) else (column,))]
             parts.setdefault(part, []).extend(each.tobytes() for each in flat)
 
         lister.run(prepared, 0, prepared.n_items, sink=sink)
@@ -197,9 +188,7 @@ def test_blocks_are_the_same_in_every_order_of_threads(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["maximal cliques", "cliques in a clique", "maximal bicliques"])
 @pytest.mark.parametrize("max_words", [512, 1 << 18])
-def test_a_limit_gives_as_many_rows(
-    device: Device, name: str, max_words: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_limit_gives_as_many_rows(device: Device, name: str, max_words: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TreeLister, "max_words", max_words)
     graph, motif = QUESTIONS[name]
     expected, _ = list_rows(on_cpu(motif), graph, motif)
@@ -227,9 +216,7 @@ def test_rows_hold_what_they_must(device: Device, name: str, held: dict[str, tup
     graph, motif = QUESTIONS[name]
     every, _ = list_rows(on_cpu(motif), graph, motif)
     sides = [held.get("with_u", ()), held.get("with_v", ())]
-    expected = [
-        row for row in every if all(set(ids) <= set(side) for ids, side in zip(sides, row, strict=False))
-    ]
+    expected = [row for row in every if all(set(ids) <= set(side) for ids, side in zip(sides, row, strict=False))]
     rows, (got,) = list_rows(on_gpu(device, motif, Listing(**held)), graph, motif)
     _, (wanted,) = list_rows(on_cpu(motif, Listing(**held)), graph, motif)
     assert sorted(rows) == sorted(expected)
@@ -242,18 +229,14 @@ def test_rows_longer_than_a_warp_sorts(device: Device) -> None:
     rows = [random.permutation(LONG_ROW + 9)[:length].astype(np.int32) for length in lengths]
     hashes = random.integers(0, 1 << 64, LONG_ROW + 9, np.uint64)
     row_hashes = device.xp.zeros(len(rows), dtype=np.uint64)
-    column = RaggedOnDevice(
-        device.to_device(ends), ends, device.to_device(np.concatenate(rows)), max(lengths)
-    )
+    column = RaggedOnDevice(device.to_device(ends), ends, device.to_device(np.concatenate(rows)), max(lengths))
     _, made = module._sort_rows(device, column, device.to_device(hashes), row_hashes, None)
     assert [row.tolist() for row in np.split(made, ends[1:-1])] == [sorted(row.tolist()) for row in rows]
     assert device.to_host(row_hashes).tolist() == [int(hashes[row].sum()) for row in rows]
 
 
 @pytest.mark.parametrize("name", ["maximal cliques", "4-cliques", "maximal bicliques"])
-def test_no_row_is_longer_than_its_column_says(
-    device: Device, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_row_is_longer_than_its_column_says(device: Device, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     sort, longest = module._sort_rows, []
 
     def check(device: Device, column: RaggedOnDevice, *rest: Any) -> RowColumn:

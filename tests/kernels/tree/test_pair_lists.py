@@ -34,9 +34,7 @@ extern "C" __global__ void count_lists(unsigned* words, const int n, const int n
 @pytest.mark.parametrize("mean", [1.5, 9, 40])
 @pytest.mark.parametrize("n_columns", [3, 11, 12, 31, 33, 90])
 @pytest.mark.parametrize(("n", "first"), [(5, 0), (70, 40), (300, 64)])
-def test_each_pair_of_a_list_is_counted_once_by_what_it_shares(
-    n: int, first: int, n_columns: int, mean: float
-) -> None:
+def test_each_pair_of_a_list_is_counted_once_by_what_it_shares(n: int, first: int, n_columns: int, mean: float) -> None:
     """Lists of no rows and of many, of columns within a word and beyond; runs of all of them and of some."""
     device: Any = emulator(n + n_columns)
     random = np.random.default_rng(100 * n + n_columns + int(mean))
@@ -44,9 +42,7 @@ def test_each_pair_of_a_list_is_counted_once_by_what_it_shares(
     has = random.random((n, n_columns)) < random.choice([0.1, 0.3, 0.9], (n, 1))
     lists = {
         row: sorted(
-            random.choice(
-                np.arange(row + 1, n), min(n - row - 1, int(random.exponential(mean))), False
-            ).tolist()
+            random.choice(np.arange(row + 1, n), min(n - row - 1, int(random.exponential(mean))), False).tolist()
         )
         for row in range(first, last)
     }
@@ -57,9 +53,7 @@ def test_each_pair_of_a_list_is_counted_once_by_what_it_shares(
     for row, members in lists.items():
         for member in members:
             sets[row - first, (member - first) // 32] |= np.uint32(1 << (member - first) % 32)
-    sums, left, n_pairs = (
-        xp.zeros(*of) for of in ((n_columns + 1, np.uint64), (1, np.uint32), (1, np.int64))
-    )
+    sums, left, n_pairs = (xp.zeros(*of) for of in ((n_columns + 1, np.uint64), (1, np.uint32), (1, np.int64)))
     sizes = [np.int32(size) for size in (n, n_words, first, last)]
     kernel = device.loads(_LISTS, "lists.cu", {}).get_function("count_lists")
     rest = (xp.asarray(sets), np.int32(stride), np.int32(least), sums, left, n_pairs)

@@ -63,9 +63,7 @@ def test_each_pair_of_rows_is_counted_once_by_what_it_shares(n: int, n_words: in
     kernel((2,), (64,), (xp.asarray(words), *sizes, xp.zeros(1, dtype=np.int32), sums, done))
     pairs = [(rows[i] & rows[j]).bit_count() for i, j in combinations(range(n), 2) if i < until]
     found = device.to_host(sums)
-    assert {int(at): int(found[at]) for at in np.flatnonzero(found)} == Counter(
-        size for size in pairs if size >= least
-    )
+    assert {int(at): int(found[at]) for at in np.flatnonzero(found)} == Counter(size for size in pairs if size >= least)
     assert int(device.to_host(done)[0]) == n_words * len(pairs)
 
 
@@ -81,9 +79,7 @@ def test_the_later_rows_that_share_enough_are_marked(n: int, n_words: int) -> No
     marked = device.to_host(sets).reshape(32 * n_strips, n_strips)
     for i in range(32 * n_strips):
         first, later = i - i % 32, range(i + 1, n)
-        wanted = (
-            sum(1 << j - first for j in later if (rows[i] & rows[j]).bit_count() >= least) if i < n else 0
-        )
+        wanted = sum(1 << j - first for j in later if (rows[i] & rows[j]).bit_count() >= least) if i < n else 0
         here = n_strips - first // 32
         assert sum(int(marked[i, k]) << 32 * k for k in range(here)) == wanted
 

@@ -129,9 +129,7 @@ def count_sets(seed: int, shape: tuple[int, int, int, int], defines: dict[str, i
     n, n_words, take, least = shape
     device: Any = emulator(seed)
     random = np.random.default_rng(seed)
-    words = random.integers(0, 2**32, (n_words, n), np.uint32) | random.integers(
-        0, 2**32, (n_words, n), np.uint32
-    )
+    words = random.integers(0, 2**32, (n_words, n), np.uint32) | random.integers(0, 2**32, (n_words, n), np.uint32)
     sums = device.xp.zeros(32 * n_words + 1, dtype=np.uint64)
     kernel = device.loads(_SETS, "sets.cu", defines).get_function("count_sets")
     slab = device.xp.empty(1 << 16, dtype=np.uint32)
@@ -285,9 +283,7 @@ def test_sums_of_vertices_are_written_one_after_the_other(seed: int, n_words: in
     """Two searches in a row, so that what one leaves behind meets the next."""
     device: Any = emulator(seed)
     random, n, least = np.random.default_rng(seed), 40 if take < 3 else 13, 5 * n_words
-    words = random.integers(0, 2**32, (n_words, n), np.uint32) | random.integers(
-        0, 2**32, (n_words, n), np.uint32
-    )
+    words = random.integers(0, 2**32, (n_words, n), np.uint32) | random.integers(0, 2**32, (n_words, n), np.uint32)
     xp, most = device.xp, 32 * n_words
     sets, members = np.arange(most + 1, dtype=np.uint64), np.arange(most + 1, dtype=np.uint64) ** np.uint64(2)
     given = (
@@ -348,9 +344,7 @@ def test_cliques_of_vertices_are_added_one_node_after_the_other(seed: int) -> No
     """Nodes of some held and free vertices and candidates, that lack one to four, with other names in each."""
     device: Any = emulator(seed)
     xp, random, n_nodes = device.xp, np.random.default_rng(seed), 24
-    nodes = np.stack(
-        [random.integers(low, high, n_nodes) for low, high in ((0, 7), (0, 5), (1, 9), (1, 5))], axis=1
-    )
+    nodes = np.stack([random.integers(low, high, n_nodes) for low, high in ((0, 7), (0, 5), (1, 9), (1, 5))], axis=1)
     orders = np.stack([random.permutation(32) for _ in range(n_nodes)])
     rows, wanted = np.zeros((n_nodes, 32), np.uint32), [0] * 33
     for (held, free, n, missing), order, row in zip(nodes.tolist(), orders.tolist(), rows, strict=True):

@@ -151,9 +151,7 @@ def test_census_follows_the_definition(signed: SignedCase, pair_side: PairSide) 
 
 
 @pytest.mark.parametrize("motif", MOTIFS, ids=lambda motif: "-".join(motif.words))
-def test_any_split_folds_to_the_whole_and_a_cut_run_answers_for_its_items(
-    signed: SignedCase, motif: Motif
-) -> None:
+def test_any_split_folds_to_the_whole_and_a_cut_run_answers_for_its_items(signed: SignedCase, motif: Motif) -> None:
     def law(drawn: tuple[BipartiteGraph, list[int], int]) -> None:
         graph, cuts, patience = drawn
         prepared = signed.engine.prepare(graph, motif, "total")
@@ -210,9 +208,7 @@ def test_flipping_all_signs_of_a_vertex_changes_nothing_balanced(signed: SignedC
     flipped = with_signs(graph, graph.sign * turned)
     for motif in MOTIFS[:5]:
         assert_same(signed.ask(flipped, motif), signed.ask(graph, motif))
-    assert_same(
-        signed.ask(flipped, BalancedButterfly(), "vertex"), signed.ask(graph, BalancedButterfly(), "vertex")
-    )
+    assert_same(signed.ask(flipped, BalancedButterfly(), "vertex"), signed.ask(graph, BalancedButterfly(), "vertex"))
 
 
 def test_the_census_agrees_with_both_counts(signed: SignedCase, engine_of_butterflies: EngineCase) -> None:

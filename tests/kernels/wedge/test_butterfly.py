@@ -25,9 +25,7 @@ from tests.tools.strategies import (
 )
 
 
-def expected(
-    graph: BipartiteGraph, counts: oracle.Counts, n_items: int, work: int, per: Granularity
-) -> Partial:
+def expected(graph: BipartiteGraph, counts: oracle.Counts, n_items: int, work: int, per: Granularity) -> Partial:
     """Put the oracle's answer into the form of a partial."""
     if per == "vertex":
         vectors = {
@@ -92,9 +90,7 @@ def test_any_split_folds_to_the_whole(engine: EngineCase, per: Granularity) -> N
 
 
 @pytest.mark.parametrize("per", GRANULARITIES)
-def test_a_run_that_is_cut_answers_for_the_items_that_it_finished(
-    engine: EngineCase, per: Granularity
-) -> None:
+def test_a_run_that_is_cut_answers_for_the_items_that_it_finished(engine: EngineCase, per: Granularity) -> None:
     def law(drawn: tuple[BipartiteGraph, list[int], int]) -> None:
         graph, at, patience = drawn
         prepared = engine.engine.prepare(graph, Butterfly(), per)

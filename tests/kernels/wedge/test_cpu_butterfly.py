@@ -106,9 +106,7 @@ def test_an_error_in_one_thread_stops_the_others() -> None:
             raise MemoryError("chunk 1")
 
     with pytest.raises(MemoryError, match="chunk 1"):
-        chunks.ChunkRunner(lambda: None, threads=2).run(
-            [(i, i + 1) for i in range(1_000_000)], fail_in_chunk_1
-        )
+        chunks.ChunkRunner(lambda: None, threads=2).run([(i, i + 1) for i in range(1_000_000)], fail_in_chunk_1)
     assert len(seen) < 1_000_000
 
 
@@ -181,9 +179,7 @@ def test_order_falling_is_a_stable_sort() -> None:
     assert order_falling(np.zeros(0, np.int64)).tolist() == []
 
 
-def test_kernels_compile_where_no_cache_can_be_written(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_kernels_compile_where_no_cache_can_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "file"))
     assert jit.compiled(lambda x: x + 1)(41) == 42

@@ -56,9 +56,7 @@ def ask(engine: Engine, graph: BipartiteGraph, motif: Motif, per: Granularity) -
     return fold_partials(engine.run(prepared, 0, middle), engine.run(prepared, middle, prepared.n_items))
 
 
-def check_against_cpu(
-    engine: Engine, graph: BipartiteGraph, motif: Motif, per: Granularity = "total"
-) -> None:
+def check_against_cpu(engine: Engine, graph: BipartiteGraph, motif: Motif, per: Granularity = "total") -> None:
     """Compare everything, and the items, with the CPU engine."""
     cpu = BalancedButterflyCpu(1)
     items, expected_items = (each.work(each.prepare(graph, motif, per)) for each in (engine, cpu))
@@ -74,9 +72,7 @@ def check_against_cpu(
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-def test_schedule_counts_balanced_butterflies(
-    device: Device, graphs: dict[str, BipartiteGraph], schedule: str
-) -> None:
+def test_schedule_counts_balanced_butterflies(device: Device, graphs: dict[str, BipartiteGraph], schedule: str) -> None:
     engine = BalancedButterflyGpu(device, SCHEDULES[schedule])
     for graph in graphs.values():
         check_against_cpu(engine, graph, BalancedButterfly())
@@ -117,9 +113,7 @@ def check_wide(device: Device, degree: int, schedule: str, motifs: dict[Motif, i
     sign = np.ones(graph.n_edges, np.int8)
     sign[-3:] = -1
     graph = replace(graph, sign=sign)
-    engine = BalancedButterflyGpu(
-        device, replace(SCHEDULES[schedule], block_degree=256, large_degree=1 << 12)
-    )
+    engine = BalancedButterflyGpu(device, replace(SCHEDULES[schedule], block_degree=256, large_degree=1 << 12))
     for motif, expected in motifs.items():
         prepared = engine.prepare(graph, motif, "total")
         partial = engine.run(prepared, 0, prepared.n_items)

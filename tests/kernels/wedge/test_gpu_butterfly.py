@@ -96,9 +96,7 @@ def test_schedule_counts_vectors(
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
-def test_tuning_reaches_the_schedule(
-    device: Device, graphs: dict[str, BipartiteGraph], schedule: str
-) -> None:
+def test_tuning_reaches_the_schedule(device: Device, graphs: dict[str, BipartiteGraph], schedule: str) -> None:
     """The kernel that a schedule is named after is launched, so that the tests above test it."""
     engine = ButterflyGpu(device, SCHEDULES[schedule])
     kernel = {
@@ -120,9 +118,7 @@ def test_tuning_reaches_the_schedule(
             launched.add("butterfly_split")
         found = engine._find_bounds(prepared, [0, prepared.n_items])
         launched |= {
-            launch.kernel
-            for launch, (first, last) in zip(prepared.schedules, found, strict=True)
-            if first < last
+            launch.kernel for launch, (first, last) in zip(prepared.schedules, found, strict=True) if first < last
         }
     assert wanted in launched
 
@@ -143,9 +139,7 @@ def test_hub_columns_per_vertex_are_launched(device: Device, graphs: dict[str, B
 @pytest.mark.parametrize(
     ("ends", "middles", "least", "tiles", "used"), [(9, 12, 0, 3, 3), (9, 12, 1, 3, 1), (50, 54, 1, 3, 2)]
 )
-def test_tiles_of_hub_columns(
-    device: Device, ends: int, middles: int, least: int, tiles: int, used: int
-) -> None:
+def test_tiles_of_hub_columns(device: Device, ends: int, middles: int, least: int, tiles: int, used: int) -> None:
     """A complete graph on ``middles`` has ends in two tiles: 3 of the 1,024 stars in the first one, ``ends`` others.
 
     A tile is used if it, or a later one, has ``least`` wedges per entry. Tables count what lies beyond.
@@ -205,9 +199,7 @@ def test_narrow_counters(device: Device, ends: int, shared: int, leaves: int) ->
     v += ends * (u >= shared)
     stars = np.repeat(np.arange(1024), shared + leaves + 1) + 2 * ends
     more = np.repeat(np.arange(2 * ends), leaves)
-    graph = BipartiteGraph.from_edges(
-        np.r_[u, 2 * shared + np.arange(more.size + stars.size)], np.r_[v, more, stars]
-    )
+    graph = BipartiteGraph.from_edges(np.r_[u, 2 * shared + np.arange(more.size + stars.size)], np.r_[v, more, stars])
     prepared = engine.prepare(graph, Butterfly(), "total")
     expected = ends * (ends - 1) * shared * (shared - 1) // 2
     assert engine.run(prepared, 0, prepared.n_items).total == expected
@@ -231,9 +223,7 @@ def test_widest_counters(degree: int) -> None:
     assert set(vectors["v"].tolist()) == {3 * (degree - 1)}
 
 
-def test_default_tuning_agrees_with_the_generic_one(
-    device: Device, graphs: dict[str, BipartiteGraph]
-) -> None:
+def test_default_tuning_agrees_with_the_generic_one(device: Device, graphs: dict[str, BipartiteGraph]) -> None:
     for shared_bytes in (64 << 10, 227 << 10):
         engine = ButterflyGpu(device, wedge_tuning(min(shared_bytes, device.max_shared_bytes)))
         check_against_oracle(engine, graphs["skewed"], "total")
@@ -256,9 +246,7 @@ def test_a_start_beyond_64_bits_is_refused(device: Device) -> None:
     items = xp.arange(2)
     check_start_bound(xp, 1 << 40, 1 << 30, wedges, items, degree)
     with pytest.raises(CapacityError, match="64 bits"):
-        check_start_bound(
-            xp, 1 << 40, 1 << 25, wedges, items, xp.asarray(np.array([1 << 25, 2], dtype=np.int32))
-        )
+        check_start_bound(xp, 1 << 40, 1 << 25, wedges, items, xp.asarray(np.array([1 << 25, 2], dtype=np.int32)))
 
 
 def test_more_rows_than_32_bit_counters_allow_are_refused(device: Device) -> None:

@@ -75,9 +75,7 @@ def test_vectors_and_tables_of_all_threads_are_predicted(threads: int) -> None:
     part = drawn_part(3, 3000, 2000, 2500, 9, "vertex")
     index = index_wedge_part(part, 1)
     vectors = min(threads, index.most_vectors) + 1
-    needed = (
-        array_bytes(index) - part.ends.ends.nbytes + 8 * index.n_rows * vectors + 5 * threads * index.n_ends
-    )
+    needed = array_bytes(index) - part.ends.ends.nbytes + 8 * index.n_rows * vectors + 5 * threads * index.n_ends
     assert needed < WEDGES.predict_part(Butterfly(), "cpu", "vertex", threads)[0].of(part.sizes)
     assert 2 < index.most_vectors < 64
 

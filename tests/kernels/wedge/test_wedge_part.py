@@ -166,9 +166,7 @@ def cut_after(times: int) -> StopCheck:
 
 
 @pytest.mark.parametrize("per", GRANULARITIES)
-def test_a_run_that_is_cut_answers_for_the_items_that_it_finished(
-    engine: EngineCase, per: Granularity
-) -> None:
+def test_a_run_that_is_cut_answers_for_the_items_that_it_finished(engine: EngineCase, per: Granularity) -> None:
     part = whole_parts(skewed_graph(6, 60, 50, 400), per)[0]
     prepared = engine.engine.prepare(part, Butterfly(), per)
     bounds = list(range(5, prepared.n_items, 5))
@@ -220,9 +218,7 @@ def empty_ends(layer: Any) -> EndBlock:
 
 @pytest.mark.parametrize("per", GRANULARITIES)
 @pytest.mark.parametrize("missing", ["starts", "ends", "both"])
-def test_parts_without_starts_or_ends_count_nothing(
-    engine: EngineCase, per: Granularity, missing: str
-) -> None:
+def test_parts_without_starts_or_ends_count_nothing(engine: EngineCase, per: Granularity, missing: str) -> None:
     part = whole_parts(complete_graph(4, 5), per)[0]
     if missing != "ends":
         part = replace(part, starts=empty_starts(part.layer))

@@ -35,9 +35,7 @@ def grid_plan(n_starts: int, n_ends: int, part_s: float, n_workers: int) -> Coun
 class Replay:
     """Workers in simulated time, each of which keeps the blocks of two parts."""
 
-    def __init__(
-        self, plan: CountPlan, n_workers: int, *, blind: bool = False, lost: int | None = None
-    ) -> None:
+    def __init__(self, plan: CountPlan, n_workers: int, *, blind: bool = False, lost: int | None = None) -> None:
         self.counter = LeaseScheduler(plan, "run", None)
         if blind:
             self.counter._affinity = PartAffinity([()] * len(plan.partitions))
@@ -94,9 +92,7 @@ class Replay:
 @pytest.mark.parametrize(
     ("n_workers", "part_s", "gain"), [(1, 1.0, 1.1), (4, 1.0, 1.1), (4, 40.0, 2.0), (16, 5.0, 1.4)]
 )
-def test_workers_read_less_when_they_stay_with_their_blocks(
-    n_workers: int, part_s: float, gain: float
-) -> None:
+def test_workers_read_less_when_they_stay_with_their_blocks(n_workers: int, part_s: float, gain: float) -> None:
     plan = grid_plan(12, 8, part_s, n_workers)
     near, blind = Replay(plan, n_workers), Replay(plan, n_workers, blind=True)
     for replay in (near, blind):

@@ -48,9 +48,7 @@ def test_items_are_answered_once_or_proven_to_fail(
     keys: set[str] = set()
     ends: dict[str, int] = {}  # of what a worker has not left to others
     while True:
-        while (
-            len(held) < 3 and (task := counter.take(n_workers, f"w{chance.randrange(n_workers)}")) is not None
-        ):
+        while len(held) < 3 and (task := counter.take(n_workers, f"w{chance.randrange(n_workers)}")) is not None:
             assert task.key not in keys
             keys.add(task.key)
             held.append(task)
@@ -221,9 +219,7 @@ def test_every_worker_gets_its_share_at_once(n_workers: int, motif: Motif) -> No
     plan = plan_of(np.full(100_000, NS // 10_000), n_workers, job)
     counter = LeaseScheduler(plan, "run", None)
     tasks = [counter.take(n_workers, f"w{number}") for number in range(n_workers)]
-    assert [task.work for task in tasks if task] == pytest.approx(
-        [plan.predicted_ns / n_workers] * n_workers, rel=0.01
-    )
+    assert [task.work for task in tasks if task] == pytest.approx([plan.predicted_ns / n_workers] * n_workers, rel=0.01)
     assert not counter.has_more
 
 

@@ -92,9 +92,7 @@ class FakeStorage:
         return [name for what, name, *_ in self.events if what == "read"]
 
 
-def loader_of(
-    storage: FakeStorage, host_bytes: int, device_bytes: int | None, peak: PartBytes = NONE
-) -> PartLoader:
+def loader_of(storage: FakeStorage, host_bytes: int, device_bytes: int | None, peak: PartBytes = NONE) -> PartLoader:
     memory = PartMemory(ENTRY, ENTRY, peak, peak)
     return PartLoader(storage, storage, memory, host_bytes, device_bytes)  # type: ignore[arg-type]
 

@@ -176,12 +176,8 @@ def main() -> int:
     parser.add_argument("--families", nargs="+", choices=list(DRAWS), default=[], help="all by default")
     parser.add_argument("--law", choices=list(LAWS), help="this one alone")
     parser.add_argument("--record", type=Path, help="keep the answers in this file")
-    parser.add_argument(
-        "--recorded", type=Path, help="compare with the answers in this file, and examine its cases"
-    )
-    parser.add_argument(
-        "--patience", type=float, default=4.0, help="seconds of a run, which ends at an item then"
-    )
+    parser.add_argument("--recorded", type=Path, help="compare with the answers in this file, and examine its cases")
+    parser.add_argument("--patience", type=float, default=4.0, help="seconds of a run, which ends at an item then")
     parser.add_argument("--shrink", type=float, default=30.0, help="seconds for making a failed case smaller")
     parser.add_argument("--verbose", action="store_true", help="name each case before it runs")
     return 1 if compare(parser.parse_args()) else 0

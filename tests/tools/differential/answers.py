@@ -62,17 +62,13 @@ class Answer:
                 return f"{int((ours != theirs).sum())} of {name}, at {at}: {ours[at]} and {theirs[at]}"
         if self.rows is not None and other.rows is not None and list(self.rows) != list(other.rows):
             apart = set(self.rows) ^ set(other.rows)
-            return (
-                f"rows, {len(self.rows)} and {len(other.rows)}; such as {sorted(apart)[:1] or 'a row twice'}"
-            )
+            return f"rows, {len(self.rows)} and {len(other.rows)}; such as {sorted(apart)[:1] or 'a row twice'}"
         return ""
 
     @property
     def digest(self) -> str:
         """A name of all of it."""
-        content = repr(
-            (self.n_items, self.items, self.total, sorted(self.cells.items()), self.checksum, self.rows)
-        )
+        content = repr((self.n_items, self.items, self.total, sorted(self.cells.items()), self.checksum, self.rows))
         whole = hashlib.sha256(content.encode())
         for name, vector in sorted(self.vectors.items()):
             whole.update(name.encode() + np.asarray(vector, np.int64).tobytes())
@@ -84,9 +80,7 @@ class Answerer(Protocol):
 
     name: str
 
-    def __call__(
-        self, graph: Graph, question: Question, tuning: Mapping[str, Any], items: int | None = None
-    ) -> Answer:
+    def __call__(self, graph: Graph, question: Question, tuning: Mapping[str, Any], items: int | None = None) -> Answer:
         """Answer for the first ``items``, or for as many as there is time for."""
         ...
 
@@ -122,9 +116,7 @@ class EngineAnswerer:
                     setattr(owner, name, tuning[name])
         return engine
 
-    def __call__(
-        self, graph: Graph, question: Question, tuning: Mapping[str, Any], items: int | None = None
-    ) -> Answer:
+    def __call__(self, graph: Graph, question: Question, tuning: Mapping[str, Any], items: int | None = None) -> Answer:
         if question.peels:
             return _answer_of(self._decompose(graph, question, tuning))
         engine = self.make(question, tuning)
@@ -135,16 +127,11 @@ class EngineAnswerer:
         partial, rows = run(engine, prepared, question, (0, n), bounds, lambda: monotonic() > end)
         return answer_of(question, prepared.n_items, partial, rows)
 
-    def split(
-        self, graph: Graph, question: Question, tuning: Mapping[str, Any], cuts: Sequence[int]
-    ) -> Answer:
+    def split(self, graph: Graph, question: Question, tuning: Mapping[str, Any], cuts: Sequence[int]) -> Answer:
         """Answer for the items between the first and the last cut, in the intervals between, the last one first."""
         engine = self.make(question, tuning)
         prepared = engine.prepare(graph, question.motif, question.per)
-        parts = [
-            run(engine, prepared, question, span, [], lambda: False)
-            for span in reversed(list(pairwise(cuts)))
-        ]
+        parts = [run(engine, prepared, question, span, [], lambda: False) for span in reversed(list(pairwise(cuts)))]
         whole = parts[0][0]
         for partial, _ in parts[1:]:
             whole = fold_partials(whole, partial)

@@ -76,9 +76,7 @@ def _pick(random: Generator, *values: Any) -> Any:
 
 def _options(random: Generator, motif: Motif) -> tuple[tuple[str, str], ...]:
     """Return options, each its default half of the time."""
-    return tuple(
-        (name, _pick(random, *values)) for name, values in motif.choices.items() if random.random() < 0.5
-    )
+    return tuple((name, _pick(random, *values)) for name, values in motif.choices.items() if random.random() < 0.5)
 
 
 def _ask_butterflies(random: Generator) -> _Draw:
@@ -221,10 +219,7 @@ def draw_case(number: int, size: Size) -> Case:
     if (listing := question.listing) is not None:
         sizes = list(family_of(motif).columns(motif).values())
         bounds = (("with_u", graph.n_u, sizes[0]), ("with_v", graph.n_v, sizes[-1]))
-        held = {
-            name: tuple(each for each in getattr(listing, name) if each < n)[:size]
-            for name, n, size in bounds
-        }
+        held = {name: tuple(each for each in getattr(listing, name) if each < n)[:size] for name, n, size in bounds}
         question = replace(question, listing=replace(listing, **held))
     return Case(number, family, shape, graph, question, _draw_tuning(random, question))
 

@@ -124,9 +124,7 @@ def _draw_sides(random: Generator, question: Question, large: bool) -> tuple[int
 def _complete(question: Question, graph: Graph, cells: dict[Cell, int]) -> Answer:
     """Return the answer for a graph that is complete: all vertices of a layer, and all edges, are in as many."""
     motif, total = question.motif, 0
-    cells = {
-        cell: count for cell, count in cells.items() if count and (not motif.is_table or motif.has_cell(cell))
-    }
+    cells = {cell: count for cell, count in cells.items() if count and (not motif.is_table or motif.has_cell(cell))}
     if isinstance(motif, Clique) and motif.k is not None:
         cells = {cell: count for cell, count in cells.items() if cell == (motif.k,)}
     total = sum(cells.values())
@@ -134,9 +132,7 @@ def _complete(question: Question, graph: Graph, cells: dict[Cell, int]) -> Answe
     names = {"total": (), "vertex": ("u", "v", "n"), "edge": ("edge",)}[question.per]
     sums = family_of(motif).vector_sums(motif, total, cells)
     vectors = {
-        name: np.full(sizes[name], sums[name] // sizes[name] % (1 << 64), np.uint64)
-        for name in names
-        if name in sums
+        name: np.full(sizes[name], sums[name] // sizes[name] % (1 << 64), np.uint64) for name in names if name in sums
     }
     return Answer(None, None, total, cells if motif.is_table else {}, vectors)
 

@@ -25,9 +25,7 @@ class OracleAnswerer:
 
     name = "oracle"
 
-    def __call__(
-        self, graph: Graph, question: Question, tuning: Mapping[str, Any], items: int | None = None
-    ) -> Answer:
+    def __call__(self, graph: Graph, question: Question, tuning: Mapping[str, Any], items: int | None = None) -> Answer:
         motif, listing = question.motif, question.listing
         if question.peels:
             return _peel(graph, question.peels)
@@ -35,9 +33,7 @@ class OracleAnswerer:
         rows = list(example.oracle(graph, motif))
         if listing is not None:
             held = (set(listing.with_u), set(listing.with_v))
-            rows = [
-                row for row in rows if all(ids <= set(side) for ids, side in zip(held, row, strict=False))
-            ]
+            rows = [row for row in rows if all(ids <= set(side) for ids, side in zip(held, row, strict=False))]
         cells: Mapping[Any, int] = {}
         if motif.is_table and listing is None:
             count = example.cells or (lambda graph, motif: Counter(tuple(map(len, row)) for row in rows))

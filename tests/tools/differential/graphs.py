@@ -67,9 +67,7 @@ def _ragged(lengths: NDArray[np.int64]) -> Pairs:
 
 def _twins(random: Generator, a: int, b: int) -> Pairs:
     """Return many equal rows and many equal columns: a small pattern, each of its vertices repeated."""
-    pattern = random.random((int(random.integers(1, 7)), int(random.integers(1, 7)))) < random.uniform(
-        0.3, 0.9
-    )
+    pattern = random.random((int(random.integers(1, 7)), int(random.integers(1, 7)))) < random.uniform(0.3, 0.9)
     of_row, of_column = random.integers(0, pattern.shape[0], a), random.integers(0, pattern.shape[1], b)
     return np.argwhere(pattern[np.ix_(of_row, of_column)])
 
@@ -106,9 +104,7 @@ SHAPES: dict[str, Shape] = {
 }  # fmt: skip
 
 
-def draw_bipartite(
-    random: Generator, most_side: int, most_edges: int, signed: bool
-) -> tuple[str, BipartiteGraph]:
+def draw_bipartite(random: Generator, most_side: int, most_edges: int, signed: bool) -> tuple[str, BipartiteGraph]:
     """Draw one to three shapes side by side or one over the other, with names that say nothing."""
     names, parts, ends = [], [], np.zeros(2, np.int64)
     n_parts = int(random.choice([1, 1, 1, 2, 3]))

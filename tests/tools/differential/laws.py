@@ -95,9 +95,7 @@ def check_names(asked: Asked) -> str:
 
 
 def _with_held(question: Question, held: Mapping[str, tuple[int, ...]]) -> Question:
-    return (
-        question if question.listing is None else replace(question, listing=replace(question.listing, **held))
-    )
+    return question if question.listing is None else replace(question, listing=replace(question.listing, **held))
 
 
 def _name(asked: Asked, to: list[NDArray[Any]]) -> Answer:
@@ -138,11 +136,7 @@ def check_layers(asked: Asked) -> str:
         numbers = answer.vectors["number"]
         vectors = {"number": numbers[order] if question.peels == "wing" else numbers}
     is_one_layer = isinstance(question.motif, Projection)
-    cells = (
-        answer.cells
-        if isinstance(question.motif, Census)
-        else {cell[::-1]: n for cell, n in answer.cells.items()}
-    )
+    cells = answer.cells if isinstance(question.motif, Census) else {cell[::-1]: n for cell, n in answer.cells.items()}
     wanted = replace(
         answer,
         cells=cells,
@@ -166,11 +160,7 @@ def _swap(question: Question) -> Question:
     options = tuple((name, other.get(value, value)) for name, value in question.options)
     swapped = replace(question, motif=motif, options=options, peels=other.get(question.peels, question.peels))
     listing = question.listing
-    return (
-        swapped
-        if listing is None
-        else _with_held(swapped, {"with_u": listing.with_v, "with_v": listing.with_u})
-    )
+    return swapped if listing is None else _with_held(swapped, {"with_u": listing.with_v, "with_v": listing.with_u})
 
 
 def check_union(asked: Asked) -> str:
@@ -192,9 +182,7 @@ def check_union(asked: Asked) -> str:
         both = BipartiteGraph.from_edges(u, v, graph.n_u + other.n_u, graph.n_v + other.n_v, *sign)
     theirs = asked.again(other)
     names = [name for name in ours.vectors if name in ("number", "edge", "u", "v", "n")]
-    cells = {
-        cell: ours.cells.get(cell, 0) + theirs.cells.get(cell, 0) for cell in {*ours.cells, *theirs.cells}
-    }
+    cells = {cell: ours.cells.get(cell, 0) + theirs.cells.get(cell, 0) for cell in {*ours.cells, *theirs.cells}}
     vectors = {name: np.concatenate((ours.vectors[name], theirs.vectors[name])) for name in names}
     return asked.compare(both, Answer(None, None, ours.total + theirs.total, cells, vectors))
 
