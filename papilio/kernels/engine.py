@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from papilio.errors import CapacityError, InputError, UnsupportedError
 from papilio.graph import BipartiteGraph, UnipartiteGraph, array_bytes
-from papilio.kernels.probe import Found, Rates, VertexFound
+from papilio.kernels.probe import Found, Rates
 from papilio.motifs import Cell, EngineOptions, Granularity, Motif
 from papilio.parts import CliquePart, EndBlock, MaximalPart, Part, RootPart, StartBlock
 
@@ -287,22 +287,6 @@ class Engine(Protocol):
     def count_lots(self, prepared: Any) -> NDArray[Any]:
         """Return the weights by which :meth:`probe_counts` draws items; by default :meth:`lots`."""
         return self.lots(prepared)
-
-    def probe_vertices(
-        self,
-        prepared: Any,
-        items: NDArray[np.int64],
-        seeds: NDArray[np.uint64],
-        weights: NDArray[np.float64],
-        groups: NDArray[np.int64],
-    ) -> VertexFound:
-        """Estimate, for each vertex, its motifs in each given item, and add them up by group of probes.
-
-        ``weights`` (n_probes,) are the factors of the probes in these sums; the probes of group g are
-        ``[groups[g], groups[g + 1])``. The result does not depend on the number of threads. Raises UnsupportedError if
-        the probes of this engine do not distinguish vertices.
-        """
-        raise UnsupportedError(f"the {self.name} engine cannot estimate counts per vertex; use engine 'cpu'")
 
     def probe_rates(self, prepared: Any) -> Rates:
         """Return the speeds of one thread, or of the device, that convert probe results to seconds."""

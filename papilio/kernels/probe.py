@@ -51,15 +51,6 @@ def unpack_found(found: NDArray[np.float64]) -> Found:
     return Found(*found.T)
 
 
-class VertexFound(NamedTuple):
-    """Results of groups of probes for each vertex; see :meth:`papilio.kernels.engine.Engine.probe_vertices`."""
-
-    counts: NDArray[np.float64]  # shape (n_probes,): estimated motifs of the item of each probe
-    sizes: dict[str, int]  # vertices of each layer, as in the vectors of a count
-    # of each group: the vertices it met, the second layer after the first, and the estimates for them
-    groups: list[tuple[NDArray[np.int64], NDArray[np.float64]]]
-
-
 class Rates(NamedTuple):
     """Speed of a search on one thread of a CPU or on one device, correct within a factor of two."""
 

@@ -268,8 +268,8 @@ def run_probes(task: ProbeTask, worker: WorkerInfo) -> ProbeResult:
         held = prepare_graph(task.job, engine, worker, {"read": 0.0, "prepare": 0.0})
         _require_items(held, task, worker)
         prepared = held.prepared
-        moments, vertices = walk_slice(engine, prepared, task.job.per, task.shares, task.seed, task.number)
-        return ProbeResult(task.number, moments, engine.known_count(prepared), worker.name, vertices)
+        moments = walk_slice(engine, prepared, task.shares, task.seed, task.number)
+        return ProbeResult(task.number, moments, engine.known_count(prepared), worker.name)
 
 
 def run_lease(task: LeaseTask, worker: WorkerInfo) -> LeaseResult:

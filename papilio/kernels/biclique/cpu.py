@@ -37,13 +37,12 @@ from papilio.kernels.biclique.probe import RUN_RATES, settle_search
 from papilio.kernels.biclique.probe_loops import (
     measure_counts,
     measure_probes,
-    measure_vertices,
     weigh_pieces,
 )
 from papilio.kernels.biclique.question import ask_bicliques
 from papilio.kernels.biclique.signed_cover import fold_vectors
 from papilio.kernels.engine import Choice, Partial, Prepared, StopCheck, add_cells
-from papilio.kernels.probe import Found, Rates, VertexFound
+from papilio.kernels.probe import Found, Rates
 from papilio.kernels.threads import SERIAL_COST, ChunkRunner, SearchEngine, cut_by_cost
 from papilio.kernels.tree.bits import grow_leaves, list_leaves, make_leaves
 from papilio.kernels.tree.pivot import (
@@ -191,19 +190,6 @@ class BicliqueCpu(SearchEngine):
 
     def count_lots(self, prepared: PreparedBicliqueCpu) -> NDArray[np.float64]:
         return prepared.count_lots
-
-    def probe_vertices(
-        self,
-        prepared: PreparedBicliqueCpu,
-        items: NDArray[np.int64],
-        seeds: NDArray[np.uint64],
-        weights: NDArray[np.float64],
-        groups: NDArray[np.int64],
-    ) -> VertexFound:
-        copies = 2 if prepared.motif.needs_signs else 1
-        return measure_vertices(
-            prepared.index, prepared.graph, items, seeds, weights, groups, self.threads, prepared.layers, copies
-        )  # fmt: skip
 
     def probe_rates(self, prepared: PreparedBicliqueCpu) -> Rates:
         return RUN_RATES["vertices" if prepared.per == "vertex" else prepared.algorithm]

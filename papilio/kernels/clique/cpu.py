@@ -32,7 +32,7 @@ from papilio.kernels.clique.order import (
     orient,
     orient_part,
 )
-from papilio.kernels.clique.probe_loops import count_edges, probe_cliques, probe_maximal, probe_vertices
+from papilio.kernels.clique.probe_loops import count_edges, probe_cliques, probe_maximal
 from papilio.kernels.clique.question import (
     FRAMES,
     choose_algorithm,
@@ -49,7 +49,7 @@ from papilio.kernels.clique.question import (
 )
 from papilio.kernels.engine import Choice, Partial, Prepared, deal_items, require_request
 from papilio.kernels.exact import mix
-from papilio.kernels.probe import Found, Rates, VertexFound
+from papilio.kernels.probe import Found, Rates
 from papilio.kernels.threads import SearchEngine
 from papilio.kernels.tree.probe_loops import Floats
 from papilio.motifs import Clique, Granularity, MaximalClique, Motif
@@ -184,19 +184,6 @@ class CliqueCpu(RootsCpu):
         oriented, per = prepared.probed == "orient", _PER[prepared.per]
         return probe_cliques(
             prepared.later, prepared.roots[items], seeds, oriented, prepared.sizes, per, self.threads, FRAMES
-        )
-
-    def probe_vertices(
-        self,
-        prepared: PreparedCliqueCpu,
-        items: NDArray[np.int64],
-        seeds: NDArray[np.uint64],
-        weights: NDArray[np.float64],
-        groups: NDArray[np.int64],
-    ) -> VertexFound:
-        assert prepared.motif.k is not None
-        return probe_vertices(
-            prepared.later, prepared.motif.k, prepared.roots[items], seeds, weights, groups, self.threads
         )
 
     def _weigh(self, prepared: PreparedCliqueCpu, later: NDArray[np.int64], edges: Floats) -> Floats:

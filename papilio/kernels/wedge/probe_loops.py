@@ -6,10 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.kernels.jit import Index, Ints, compiled
-from papilio.kernels.probe import VertexFound
 from papilio.kernels.threads import ChunkRunner, cut_by_cost
 from papilio.kernels.tree.bits import Words
-from papilio.kernels.tree.probe_loops import Floats, Shares, add_share, draw_wide, make_shares, walk_groups
+from papilio.kernels.tree.probe_loops import Floats, draw_wide
 from papilio.kernels.wedge.graph import WedgeIndex, WedgeRows
 from papilio.kernels.wedge.loops import counter_of, first_middle, open_middle
 from papilio.kernels.wedge.part import WedgePartIndex, lower_bound
@@ -29,11 +28,8 @@ def _find_wedge(rows: WedgeRows, row: Index, number: Index) -> tuple[np.uint32, 
 
 
 @compiled
-def _count_shared(rows: WedgeRows, row: Index, end: np.uint32, sign: np.uint32, value: float, shares: Shares) -> int:
-    """Return the wedges of a start with an end. With two kinds, only those with the same agreement.
-
-    Adds the value to the share of the middle of each.
-    """
+def _count_shared(rows: WedgeRows, row: Index, end: np.uint32, sign: np.uint32) -> int:
+    """Return the wedges of a start with an end. With two kinds, only those with the same agreement."""
     signed = np.int64(len(rows.kinds) > 1)
     other, counter = np.int64(end) >> signed, counter_of(end, sign, rows.kinds)
     middles, shared = first_middle(rows, row), 0
@@ -49,7 +45,6 @@ def _count_shared(rows: WedgeRows, row: Index, end: np.uint32, sign: np.uint32, 
                 and (len(rows.kinds) != 2 or counter_of(rows.ends[to], own, rows.kinds) == counter)
             ):
                 shared += 1
-                add_share(shares, middle, value)
     return shared
 
 
@@ -62,23 +57,13 @@ def _probe_all(
     end: int,
     state: Words,
     found: Floats,
-    weights: Floats,
-    shares: Shares,
 ) -> None:
-    """Run probes; ``weights`` are the factors of the probes in the shares, if there are any."""
     starts, wedges, seeds = probes
     for probe in range(begin, end):
         if wedges[probe]:
             state[0] = seeds[probe]
             other, sign = _find_wedge(rows, starts[probe], draw_wide(state, wedges[probe]))
-            start, at = starts[probe], np.int64(other) >> np.int64(len(rows.kinds) > 1)
-            shared = _count_shared(rows, start, other, sign, 0.0, shares)
-            found[probe] = wedges[probe] * worth[shared]
-            if shares.sums.size:
-                value = weights[probe] * found[probe]
-                add_share(shares, start, value)
-                add_share(shares, at + (rows.ends_at if start < rows.n_u else rows.n_u), value)
-                _count_shared(rows, start, other, sign, value * 2.0 / shared, shares)
+            found[probe] = wedges[probe] * worth[_count_shared(rows, starts[probe], other, sign)]
 
 
 def probe_wedges(
@@ -93,33 +78,8 @@ def probe_wedges(
     worth, found = weigh_pairs(motif, index.max_degree), np.zeros(items.size)
 
     def walk(state: Words, begin: int, end: int) -> None:
-        _probe_all(rows, (starts, wedges, seeds), worth, begin, end, state, found, np.empty(0), make_shares(0))
+        _probe_all(rows, (starts, wedges, seeds), worth, begin, end, state, found)
 
     degrees = index.offsets[starts + 1] - index.offsets[starts]
-    ChunkRunner(_make_room, threads).run(cut_by_cost(16 * degrees, threads), walk)
+    ChunkRunner(lambda: np.empty(1, np.uint64), threads).run(cut_by_cost(16 * degrees, threads), walk)
     return found
-
-
-def probe_wedge_vertices(
-    index: WedgeIndex,
-    motif: Motif,
-    items: NDArray[np.int64],
-    seeds: NDArray[np.uint64],
-    weights: Floats,
-    groups: Ints,
-    threads: int,
-) -> VertexFound:
-    """Run the same probes for motifs of four vertices, and divide each result among its vertices."""
-    rows, starts, wedges = index.rows, index.items[items], index.costs[items]
-    worth, found = weigh_pairs(motif, index.max_degree), np.zeros(items.size)
-
-    def walk(state: Words, shares: Shares, begin: int, end: int) -> None:
-        _probe_all(rows, (starts, wedges, seeds), worth, begin, end, state, found, weights, shares)
-
-    names = np.concatenate((index.order_u, index.n_u + index.order_v)).astype(np.int64)
-    met = walk_groups(walk, _make_room, groups, names, threads)
-    return VertexFound(found, {"u": index.n_u, "v": index.n_v}, met)
-
-
-def _make_room() -> Words:
-    return np.empty(1, np.uint64)
