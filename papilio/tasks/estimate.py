@@ -15,7 +15,6 @@ quantiles are Student's, with degrees of freedom from the fourth moment.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from functools import partial
 from math import ceil, copysign, frexp, inf, isfinite, ldexp, sqrt
 from statistics import NormalDist
 from typing import Any, NamedTuple
@@ -25,9 +24,9 @@ from numpy.typing import NDArray
 
 from papilio.arguments import plural
 from papilio.errors import CapacityError
-from papilio.kernels.engine import Engine, EngineName
+from papilio.kernels.engine import EngineName
 from papilio.kernels.exact import mix
-from papilio.kernels.probe import cut_strata, draw_items
+from papilio.kernels.probe import Prober, cut_strata, draw_items
 from papilio.tasks.forecast import find_slow
 from papilio.tasks.job import JobSpec, digest
 
@@ -232,13 +231,13 @@ class ProbeResult(NamedTuple):
 
     number: int
     moments: Moments
-    known: int  # motifs that no probe finds, see :meth:`papilio.kernels.engine.Engine.known_count`
+    known: int  # motifs that no probe finds, see :class:`papilio.kernels.probe.Prober`
     worker: str
 
 
-def walk_slice(engine: Engine, prepared: Any, shares: tuple[float, ...], seed: int, number: int) -> Moments:
+def walk_slice(prober: Prober, shares: tuple[float, ...], seed: int, number: int) -> Moments:
     """Return the results of about ``SLICE`` probes, divided among the strata by their shares, at least two each."""
-    lots = np.asarray(engine.count_lots(prepared))
+    lots = np.asarray(prober.count_lots)
     bounds = cut_strata(lots, STRATA)
     even = np.full(bounds.size - 1, 1 / max(bounds.size - 1, 1))
     n = np.maximum(np.rint(SLICE * (np.array(shares) if shares else even)), 2).astype(np.int64)
@@ -246,13 +245,12 @@ def walk_slice(engine: Engine, prepared: Any, shares: tuple[float, ...], seed: i
         return Moments.of(np.zeros(0), np.zeros(0, np.int64), 0 * n)
     start = int(mix(np.array([seed ^ number << 40], np.uint64))[0])
     drawn = draw_items(lots, bounds, n, start, independent=True)
-    probe = partial(engine.probe_counts, prepared)
     # The first slice is the pilot.
-    slow = find_slow(probe, drawn.items, drawn.seeds, (64, 8)) if number == 0 else None
+    slow = find_slow(prober.count, drawn.items, drawn.seeds, (64, 8)) if number == 0 else None
     if slow is not None:
         raise CapacityError(
             f"{plural(slow[0], 'probe')} of the search took {slow[1]:.1f} s, and an estimate needs at least "
             f"{drawn.items.size}: ask for smaller sizes, or leave out the vertices of the highest degrees"
         )
-    found = probe(drawn.items, drawn.seeds)
+    found = prober.count(drawn.items, drawn.seeds)
     return Moments.of(found * drawn.weights * n[drawn.strata], drawn.strata, n)

@@ -101,8 +101,8 @@ def _ask(question: Question, name: EngineName, threads: int, side: int) -> None:
     prepared = engine.prepare(graph, question.motif, question.per)
     items, seeds = np.zeros(min(1, prepared.n_items), np.int64), np.ones(min(1, prepared.n_items), np.uint64)
     probes: list[Callable[[], Any]] = [
-        lambda: engine.lots(prepared), lambda: engine.probe(prepared, items, seeds),
-        lambda: engine.count_lots(prepared), lambda: engine.probe_counts(prepared, items, seeds),
+        lambda: engine.prober(prepared).walk(items, seeds), lambda: engine.prober(prepared).count_lots,
+        lambda: engine.prober(prepared).count(items, seeds),
     ]  # fmt: skip
     for use in probes:
         with suppress(UnsupportedError):

@@ -235,7 +235,7 @@ def sample(motif: Motif) -> Estimate:
 
 @of_motifs
 def test_estimates_hold_the_count_or_are_refused(motif: Motif) -> None:
-    if not overrides(motif, "probe", "probe_counts"):
+    if not overrides(motif, "prober"):
         with pytest.raises(UnsupportedError, match=r"cannot (?:be )?(?:probe|estimate)"):
             sample(motif)
         return

@@ -9,21 +9,23 @@ and rows below it by the columns that they share (:func:`measure_counts`).
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from papilio.kernels.biclique.core import Ids32, Rows
 from papilio.kernels.biclique.index import BicliqueIndex
+from papilio.kernels.biclique.items import BicliqueItems
 from papilio.kernels.biclique.local import LeftGraph
 from papilio.kernels.biclique.probe import (
     WALKS,
+    Children,
     draw_children,
     draw_pieces,
     make_count_tables,
     name_found,
 )
-from papilio.kernels.device.constants import PROBE_PAIRS, PROBE_REPEATS
 from papilio.kernels.jit import Ints, compiled
 from papilio.kernels.probe import FIELDS, NODES, WORDS, Found, count_ways
 from papilio.kernels.threads import ChunkRunner, cut_by_cost
@@ -38,12 +40,21 @@ from papilio.kernels.tree.probe_loops import (
     power_gap,
 )
 
+PROBE_PAIRS = 32
+"""Pairs of rows that represent all pairs of a list in a probe."""
+
+PROBE_REPEATS = 4
+"""Sets of rows drawn below a child, as most of the time goes into opening it."""
+
 
 @compiled
 def open_child(
-    lefts: Rows, hop_indptr: Ints, hop: Ids32, root: int, child: int, least: int, number: Ids32, rows: Words
+    lefts: Rows, hop: Ids32, root: int, child: int, end: int, least: int, number: Ids32, rows: Words
 ) -> tuple[int, int]:
-    """Write the rows of the candidates of a child. Return their number, and the number of their columns."""
+    """Write the rows of the candidates of a child, a place in ``hop``; the children of its root end at ``end``.
+
+    Returns the number of candidates, and the number of their columns.
+    """
     for at in range(lefts.indptr[root], lefts.indptr[root + 1]):
         number[lefts.ids[at]] = -1
     common = 0
@@ -53,7 +64,7 @@ def open_child(
             common += 1
             number[lefts.ids[at]] = common
     n_words, n = words_of(common), 0
-    for later in range(child + 1, hop_indptr[root + 1]):
+    for later in range(child + 1, end):
         other, size = hop[later], 0
         row = rows[n * n_words : (n + 1) * n_words]
         row[:] = 0
@@ -258,8 +269,8 @@ def probe_pivots(
 
 @compiled
 def _probe_all(
-    graph: tuple[Rows, Ints, Ids32],
-    children: tuple[Ids32, Ints, Floats, Words],
+    graph: tuple[Rows, Ids32],
+    children: tuple[Ids32, Ints, Ints, Floats, Words],
     begin: int,
     end: int,
     sizes: tuple[int, int, int, int],
@@ -267,14 +278,14 @@ def _probe_all(
     room: tuple[Ids32, Words, Words, Words, Words, Words],
     found: tuple[Floats, Floats],
 ) -> None:
-    lefts, hop_indptr, hop = graph
-    roots, places, weights, seeds = children
+    lefts, hop = graph
+    roots, places, ends, weights, seeds = children
     number, rows, columns, left, right, state = room
     by_sets, by_pivots = found
     for probe in range(begin, end):
         if roots[probe] < 0:
             continue
-        n, common = open_child(lefts, hop_indptr, hop, roots[probe], places[probe], sizes[2], number, rows)
+        n, common = open_child(lefts, hop, roots[probe], places[probe], ends[probe], sizes[2], number, rows)
         if n < sizes[0] - 2:
             continue
         if by_pivots.size:
@@ -289,43 +300,56 @@ def _probe_all(
             )  # fmt: skip
 
 
+class Near(NamedTuple):
+    """The rows that the probes of some children read: of the roots, and of their children in ``hop``.
+
+    ``places`` and ``ends`` (n_probes,) are the place of each child in ``hop``, and the end of the children of its root;
+    ``common`` (n_probes,) is the number of columns that it shares with its root. All are 0 for probes without a root.
+    """
+
+    lefts: Rows
+    hop: Ids32
+    places: Ints
+    ends: Ints
+    common: Ints
+
+
+NearOf = Callable[[Children], Near]
+"""Returns the rows that probes read, wherever the index is."""
+
+
+def rows_near(index: BicliqueIndex, children: Children) -> Near:
+    """Return the rows of an index on the host, which are all there."""
+    has_root = children.roots >= 0
+    roots, places = np.where(has_root, children.roots, 0), np.where(has_root, children.places, 0)
+    ends, common = (np.zeros(roots.size, np.int64) for _ in range(2))
+    ends[has_root] = index.hop_indptr[roots[has_root] + 1]
+    common[has_root] = index.hop_common[places[has_root]]
+    return Near(Rows(index.indptr, index.columns), index.hop, places, ends, common)
+
+
 def measure_probes(
-    index: BicliqueIndex,
-    items: Ints,
-    seeds: Words,
-    walks: tuple[str, ...],
-    threads: int,
+    index: BicliqueItems, near_of: NearOf, items: Ints, seeds: Words, walks: tuple[str, ...], threads: int
 ) -> dict[str, Found]:
     """Probe items of an index with some of the :data:`~papilio.kernels.biclique.probe.WALKS`."""
-    sizes = index.sizes
-    children = draw_children(index, items, seeds)
-    is_searched = children.roots >= 0
-    roots, places = (each[is_searched] for each in (children.roots, children.places))
-    later, common = np.zeros(items.size, np.int64), np.zeros(items.size, np.int64)
-    later[is_searched] = index.hop_indptr[roots + 1] - places
-    common[is_searched] = index.hop_common[places]
-    words, wide = (common + 63) // 64, (later + 63) // 64
-    ways = count_ways(int(common.max(initial=0)), sizes.min_right, sizes.max_right)
+    sizes, children = index.sizes, draw_children(index, items, seeds)
+    near = near_of(children)
+    later = near.ends - near.places
+    words, wide = (near.common + 63) // 64, (later + 63) // 64
+    ways = count_ways(int(near.common.max(initial=0)), sizes.min_right, sizes.max_right)
     found = {name: np.zeros((items.size if name in walks else 0, FIELDS)) for name in WALKS}
-    graph = Rows(index.indptr, index.columns), index.hop_indptr, index.hop
+    given = children.roots, near.places, near.ends, children.weights, children.seeds
+    limits = sizes.min_left, sizes.max_left, sizes.min_right, sizes.max_right
 
     def make_room() -> Any:
-        rows, columns = int((later * words).max(initial=0)), int((common * wide).max(initial=0))
-        lengths = (
-            rows + int(words.max(initial=0)),
-            columns,
-            int(wide.max(initial=0)),
-            int(words.max(initial=0)),
-            1,
-        )
+        rows, columns = int((later * words).max(initial=0)), int((near.common * wide).max(initial=0))
+        widest = int(words.max(initial=0))
+        lengths = rows + widest, columns, int(wide.max(initial=0)), widest, 1
         return np.zeros(index.n_right, np.int32), *(np.empty(n, np.uint64) for n in lengths)
 
     def walk(room: Any, begin: int, end: int) -> None:
-        _probe_all(
-            graph, (*children,), begin, end,
-            (sizes.min_left, sizes.max_left, sizes.min_right, sizes.max_right), ways, room,
-            (found["enumerate"], found["pivot"]),
-        )  # fmt: skip
+        results = found["enumerate"], found["pivot"]
+        _probe_all((near.lefts, near.hop), given, begin, end, limits, ways, room, results)
 
     ChunkRunner(make_room, threads).run(cut_by_cost(later * (1 + words), threads), walk)
     return {name: name_found(found[name], sizes) for name in walks}

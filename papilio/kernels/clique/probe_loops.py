@@ -5,8 +5,6 @@ of every branch: branches with none or one are counted whole, and one of the oth
 can hold, or by the square root of that bound: the first suits the count in dense graphs, the second the work. Nodes
 that lack two vertices of the largest size are counted whole, as the search counts them. The words of a root include the
 list entries read to open it; the words of a leaf include the sums that it adds to.
-
-The GPU follows the same branches in ``clique_probe.cu``, bit for bit.
 """
 
 from __future__ import annotations
@@ -417,14 +415,14 @@ def probe_cliques(
     oriented: bool,
     limits: tuple[int, int],
     per: int,
+    most_later: int,
     threads: int,
     narrowing: Narrowing = WHOLE,
 ) -> Found:
     """Probe each root once, for cliques from the least to the most vertices.
 
-    Words are those of a search with this ``narrowing``.
+    Roots have up to ``most_later`` neighbours. Words are those of a search with this ``narrowing``.
     """
-    most_later = int(np.diff(later.indptr).max(initial=0))
     tables, probes = list_probe_tables(*limits, most_later, narrowing), (roots, seeds)
 
     def walk(found: Floats, state: Any, begin: int, end: int) -> None:
@@ -435,7 +433,8 @@ def probe_cliques(
 
 def count_edges(later: Later, roots: NDArray[np.int64], threads: int) -> Floats:
     """Return the number of edges among the later neighbours of each root."""
-    return probe_cliques(later, roots, np.zeros(roots.size, np.uint64), True, (3, 3), TOTAL, threads).motifs
+    seeds, most_later = np.zeros(roots.size, np.uint64), int(np.diff(later.indptr).max(initial=0))
+    return probe_cliques(later, roots, seeds, True, (3, 3), TOTAL, most_later, threads).motifs
 
 
 def probe_maximal(
@@ -444,10 +443,11 @@ def probe_maximal(
     roots: NDArray[np.int64],
     seeds: NDArray[np.uint64],
     least: int,
+    most_later: int,
     threads: int,
 ) -> Found:
-    """Probe each root once, for maximal cliques of at least ``least`` vertices."""
-    bounds = list_maximal_bounds(int(np.diff(later.indptr).max(initial=0)))
+    """Probe each root once, as :func:`probe_cliques`, for maximal cliques of at least ``least`` vertices."""
+    bounds = list_maximal_bounds(most_later)
     graph, probes = (later, earlier), (roots, seeds)
 
     def walk(found: Floats, state: Any, begin: int, end: int) -> None:

@@ -1,8 +1,6 @@
 """Functions for the compiled probes of every search: random numbers, draws of children, sums.
 
 See :mod:`papilio.kernels.probe`.
-
-The GPU draws the same in ``probe.cuh``, bit for bit: every draw is a hash, every product is rounded separately.
 """
 
 from __future__ import annotations
@@ -12,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.kernels.device.constants import LOT_BITS
 from papilio.kernels.exact import mix
 from papilio.kernels.jit import Index, Ints, compiled, inlined
 from papilio.kernels.probe import STEP
@@ -21,6 +18,9 @@ from papilio.kernels.tree.bits import Words
 Floats = NDArray[np.float64]
 
 _mix = compiled(mix)
+
+LOT_BITS = 24
+"""The heaviest element of a weighted draw has 2^24 lots."""
 
 
 @compiled
