@@ -137,10 +137,17 @@ class BicliqueCpu(SearchEngine):
             )
             return halve_index(index) if motif.needs_signs else index
 
+        graphs: dict[bool, LeftGraph] = {}
+
+        def graph_of(index: BicliqueIndex) -> LeftGraph:
+            if index.swapped not in graphs:
+                graphs[index.swapped] = lay_graph(index)
+            return graphs[index.swapped]
+
         index, algorithm, decisions, settled = settle_search(
             question,
             build(question.anchor),
-            measure_with(rows_near, self.threads),
+            measure_with(lambda index, children: rows_near(graph_of(index), children), self.threads),
             build,
             divide_index,
             lambda index: np.diff(index.indptr),
@@ -155,7 +162,7 @@ class BicliqueCpu(SearchEngine):
             choices = count_choices(int(index.hop_common.max(initial=0)), index.sizes.min_right)
         return PreparedBicliqueCpu(
             index=index,
-            graph=lay_graph(index),
+            graph=graph_of(index),
             motif=motif,
             per=per,
             algorithm=algorithm,

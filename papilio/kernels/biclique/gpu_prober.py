@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from papilio.kernels.biclique.core import Rows
 from papilio.kernels.biclique.gpu_index import BicliqueDeviceIndex
@@ -14,7 +15,7 @@ from papilio.kernels.biclique.index import BicliqueIndex, lay_graph
 from papilio.kernels.biclique.items import BicliqueItems
 from papilio.kernels.biclique.local import LeftGraph
 from papilio.kernels.biclique.probe import Children
-from papilio.kernels.biclique.probe_loops import Near
+from papilio.kernels.biclique.probe_loops import Near, NearGraph
 from papilio.kernels.biclique.prober import BicliqueProber
 from papilio.kernels.device.arrays import copy_arrays, take, take_rows
 from papilio.kernels.device.protocol import Device
@@ -30,20 +31,28 @@ def probe_device(
 
 
 def rows_near_on_device(device: Device, index: BicliqueDeviceIndex, children: Children) -> Near:
-    """Copy the rows that probes read, as :func:`~papilio.kernels.biclique.probe_loops.rows_near`."""
+    """Copy the rows that probes read: of roots and children, and of the columns that these share."""
     arrays, has_root = index.arrays, children.roots >= 0
-    roots = children.roots[has_root].astype(np.int64)
+    roots, at = children.roots[has_root].astype(np.int64), children.places[has_root]
     places, ends, common = np.zeros((3, has_root.size), np.int64)
+    is_left, is_right = np.zeros(index.n_left, np.bool_), np.zeros(index.n_right, np.bool_)
     with device.guard():
         kept, (hop,) = take_rows(device, arrays["hop_indptr"], np.unique(roots), arrays["hop"])
-        is_read = np.zeros(index.n_left, np.bool_)
-        is_read[hop] = is_read[roots] = True
-        lefts, (columns,) = take_rows(device, arrays["indptr"], np.flatnonzero(is_read), arrays["columns"])
         begins = device.to_host(take(device, arrays["hop_indptr"], device.to_device(roots)))
-        at = children.places[has_root]
+        places[has_root], ends[has_root] = at - begins + kept[roots], kept[roots + 1]
         common[has_root] = device.to_host(take(device, arrays["hop_common"], device.to_device(at)))
-    places[has_root], ends[has_root] = at - begins + kept[roots], kept[roots + 1]
-    return Near(Rows(lefts, columns), hop, places, ends, common)
+        is_left[roots] = is_left[hop[places[has_root]]] = True
+        lefts = take_lists(device, arrays["indptr"], np.flatnonzero(is_left), arrays["columns"])
+        is_right[lefts.ids] = True
+        rights = take_lists(device, arrays["right_indptr"], np.flatnonzero(is_right), arrays["right_rows"])
+    graph = NearGraph(lefts, rights, rights.indptr[lefts.ids], hop, False)
+    return Near(graph, places, ends, common)
+
+
+def take_lists(device: Device, offsets: Any, rows: NDArray[np.int64], ids: Any) -> Rows:
+    """Copy some rows to the host, as :func:`~papilio.kernels.device.arrays.take_rows`."""
+    indptr, (taken,) = take_rows(device, offsets, rows, ids)
+    return Rows(indptr, taken)
 
 
 def copy_index(device: Device, index: BicliqueDeviceIndex) -> tuple[BicliqueIndex, LeftGraph]:

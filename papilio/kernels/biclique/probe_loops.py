@@ -47,36 +47,79 @@ PROBE_REPEATS = 4
 """Sets of rows drawn below a child, as most of the time goes into opening it."""
 
 
-@compiled
-def open_child(
-    lefts: Rows, hop: Ids32, root: int, child: int, end: int, least: int, number: Ids32, rows: Words
-) -> tuple[int, int]:
-    """Write the rows of the candidates of a child, a place in ``hop``; the children of its root end at ``end``.
+class NearGraph(NamedTuple):
+    """The rows that probes read; ``after`` is as in :class:`~papilio.kernels.biclique.local.LeftGraph`, or earlier.
 
-    Returns the number of candidates, and the number of their columns.
+    Without ``has_rows`` only roots and drawn children have rows in ``lefts``.
     """
+
+    lefts: Rows
+    rights: Rows
+    after: Ints
+    hop: Ids32
+    has_rows: bool
+
+
+@compiled
+def _open_rows(
+    graph: NearGraph, root: int, child: int, end: int, number: Ids32, place: Ids32, rows: Words, shared: Ints
+) -> int:
+    """Write the rows of all later children of a child over the columns it shares with the root; return these columns.
+
+    The child is a place in ``hop``, where the children of the root end at ``end``. Walks the columns or the rows of
+    the children, whichever have fewer entries. ``number`` and ``place`` are 0 before and after.
+    """
+    lefts, rights, kid = graph.lefts, graph.rights, graph.hop[child]
     for at in range(lefts.indptr[root], lefts.indptr[root + 1]):
-        number[lefts.ids[at]] = -1
-    common = 0
-    kid = hop[child]
+        number[lefts.ids[at]] = 1
+    common = by_columns = by_rows = 0
     for at in range(lefts.indptr[kid], lefts.indptr[kid + 1]):
-        if number[lefts.ids[at]] == -1:
+        if number[lefts.ids[at]]:
+            shared[common] = at
             common += 1
-            number[lefts.ids[at]] = common
-    n_words, n = words_of(common), 0
-    for later in range(child + 1, end):
-        other, size = hop[later], 0
-        row = rows[n * n_words : (n + 1) * n_words]
-        row[:] = 0
-        for at in range(lefts.indptr[other], lefts.indptr[other + 1]):
-            place = number[lefts.ids[at]]
-            if place > 0:
-                row[(place - 1) >> 6] |= ONE << np.uint64((place - 1) & 63)
-                size += 1
-        n += size >= least
+            by_columns += rights.indptr[lefts.ids[at] + 1] - graph.after[at]
     for at in range(lefts.indptr[root], lefts.indptr[root + 1]):
         number[lefts.ids[at]] = 0
-    return n, common
+    n_words = words_of(common)
+    rows[: (end - child - 1) * n_words] = 0
+    for later in range(child + 1, end):
+        by_rows += lefts.indptr[graph.hop[later] + 1] - lefts.indptr[graph.hop[later]]
+    if not graph.has_rows or by_columns + (end - child) < by_rows:
+        for later in range(child + 1, end):
+            place[graph.hop[later]] = later - child
+        for j in range(common):
+            for at in range(graph.after[shared[j]], rights.indptr[lefts.ids[shared[j]] + 1]):
+                row = place[rights.ids[at]]
+                if row:
+                    rows[(row - 1) * n_words + (j >> 6)] |= ONE << np.uint64(j & 63)
+        for later in range(child + 1, end):
+            place[graph.hop[later]] = 0
+    else:
+        for j in range(common):
+            number[lefts.ids[shared[j]]] = j + 1
+        for later in range(child + 1, end):
+            other = graph.hop[later]
+            for at in range(lefts.indptr[other], lefts.indptr[other + 1]):
+                j = number[lefts.ids[at]] - 1
+                if j >= 0:
+                    rows[(later - child - 1) * n_words + (j >> 6)] |= ONE << np.uint64(j & 63)
+        for j in range(common):
+            number[lefts.ids[shared[j]]] = 0
+    return common
+
+
+@compiled
+def _keep_rows(rows: Words, n: int, n_words: int, least: int) -> int:
+    """Keep the rows with at least ``least`` columns; return their number."""
+    kept = 0
+    for row in range(n):
+        size = 0
+        for w in range(n_words):
+            word = rows[row * n_words + w]
+            rows[kept * n_words + w] = word
+            size += popcount(word)
+        kept += size >= least
+    return kept
 
 
 @compiled
@@ -269,23 +312,24 @@ def probe_pivots(
 
 @compiled
 def _probe_all(
-    graph: tuple[Rows, Ids32],
+    graph: NearGraph,
     children: tuple[Ids32, Ints, Ints, Floats, Words],
     begin: int,
     end: int,
     sizes: tuple[int, int, int, int],
     ways: Floats,
-    room: tuple[Ids32, Words, Words, Words, Words, Words],
+    room: tuple[Ids32, Ids32, Ints, Words, Words, Words, Words, Words],
     found: tuple[Floats, Floats],
 ) -> None:
-    lefts, hop = graph
     roots, places, ends, weights, seeds = children
-    number, rows, columns, left, right, state = room
+    number, place, shared, rows, columns, left, right, state = room
     by_sets, by_pivots = found
     for probe in range(begin, end):
         if roots[probe] < 0:
             continue
-        n, common = open_child(lefts, hop, roots[probe], places[probe], ends[probe], sizes[2], number, rows)
+        child, end = places[probe], ends[probe]
+        common = _open_rows(graph, roots[probe], child, end, number, place, rows, shared)
+        n = _keep_rows(rows, end - child - 1, words_of(common), sizes[2])
         if n < sizes[0] - 2:
             continue
         if by_pivots.size:
@@ -301,14 +345,13 @@ def _probe_all(
 
 
 class Near(NamedTuple):
-    """The rows that the probes of some children read: of the roots, and of their children in ``hop``.
+    """Where the probes of some children begin.
 
-    ``places`` and ``ends`` (n_probes,) are the place of each child in ``hop``, and the end of the children of its root;
-    ``common`` (n_probes,) is the number of columns that it shares with its root. All are 0 for probes without a root.
+    ``places`` and ``ends`` (n_probes,) are the place of each child in ``graph.hop``, and the end of the children of its
+    root; ``common`` (n_probes,) is the number of columns that it shares with its root. All are 0 without a root.
     """
 
-    lefts: Rows
-    hop: Ids32
+    graph: NearGraph
     places: Ints
     ends: Ints
     common: Ints
@@ -318,14 +361,18 @@ NearOf = Callable[[Children], Near]
 """Returns the rows that probes read, wherever the index is."""
 
 
-def rows_near(index: BicliqueIndex, children: Children) -> Near:
-    """Return the rows of an index on the host, which are all there."""
+def rows_near(graph: LeftGraph, children: Children) -> Near:
+    """Return the rows of a graph on the host, which are all there."""
     has_root = children.roots >= 0
     roots, places = np.where(has_root, children.roots, 0), np.where(has_root, children.places, 0)
     ends, common = (np.zeros(roots.size, np.int64) for _ in range(2))
-    ends[has_root] = index.hop_indptr[roots[has_root] + 1]
-    common[has_root] = index.hop_common[places[has_root]]
-    return Near(Rows(index.indptr, index.columns), index.hop, places, ends, common)
+    ends[has_root] = graph.hop_indptr[roots[has_root] + 1]
+    common[has_root] = graph.hop_common[places[has_root]]
+    return Near(_all_rows(graph), places, ends, common)
+
+
+def _all_rows(graph: LeftGraph) -> NearGraph:
+    return NearGraph(graph.lefts, graph.rights, graph.after, graph.hop, True)
 
 
 def measure_probes(
@@ -345,11 +392,13 @@ def measure_probes(
         rows, columns = int((later * words).max(initial=0)), int((near.common * wide).max(initial=0))
         widest = int(words.max(initial=0))
         lengths = rows + widest, columns, int(wide.max(initial=0)), widest, 1
-        return np.zeros(index.n_right, np.int32), *(np.empty(n, np.uint64) for n in lengths)
+        marks = np.zeros(index.n_right, np.int32), np.zeros(index.n_left, np.int32)
+        shared = np.empty(int(near.common.max(initial=0)) + 1, np.int64)
+        return *marks, shared, *(np.empty(n, np.uint64) for n in lengths)
 
     def walk(room: Any, begin: int, end: int) -> None:
         results = found["enumerate"], found["pivot"]
-        _probe_all((near.lefts, near.hop), given, begin, end, limits, ways, room, results)
+        _probe_all(near.graph, given, begin, end, limits, ways, room, results)
 
     ChunkRunner(make_room, threads).run(cut_by_cost(later * (1 + words), threads), walk)
     return {name: name_found(found[name], sizes) for name in walks}
@@ -402,52 +451,6 @@ def weigh_pieces(index: BicliqueIndex) -> Floats:
     room = np.empty(int((index.item_last - index.item_first).max(initial=0))), np.empty(32)
     _weigh_pieces(index.hop_indptr, index.hop_common, pieces, tables.law, tables.children, room, lots)
     return lots
-
-
-@compiled
-def _open_rows(graph: LeftGraph, root: int, child: int, number: Ids32, place: Ids32, rows: Words, shared: Ints) -> int:
-    """Write the rows of all later children of a child over the columns it shares with the root; return these columns.
-
-    Walks the columns or the rows of the children, whichever have fewer entries. ``number`` and ``place`` are 0 before
-    and after.
-    """
-    lefts, rights, kid, end = graph.lefts, graph.rights, graph.hop[child], graph.hop_indptr[root + 1]
-    for at in range(lefts.indptr[root], lefts.indptr[root + 1]):
-        number[lefts.ids[at]] = 1
-    common = by_columns = by_rows = 0
-    for at in range(lefts.indptr[kid], lefts.indptr[kid + 1]):
-        if number[lefts.ids[at]]:
-            shared[common] = at
-            common += 1
-            by_columns += rights.indptr[lefts.ids[at] + 1] - graph.after[at]
-    for at in range(lefts.indptr[root], lefts.indptr[root + 1]):
-        number[lefts.ids[at]] = 0
-    n_words = words_of(common)
-    rows[: (end - child - 1) * n_words] = 0
-    for later in range(child + 1, end):
-        by_rows += lefts.indptr[graph.hop[later] + 1] - lefts.indptr[graph.hop[later]]
-    if by_columns + (end - child) < by_rows:
-        for later in range(child + 1, end):
-            place[graph.hop[later]] = later - child
-        for j in range(common):
-            for at in range(graph.after[shared[j]], rights.indptr[lefts.ids[shared[j]] + 1]):
-                row = place[rights.ids[at]]
-                if row:
-                    rows[(row - 1) * n_words + (j >> 6)] |= ONE << np.uint64(j & 63)
-        for later in range(child + 1, end):
-            place[graph.hop[later]] = 0
-    else:
-        for j in range(common):
-            number[lefts.ids[shared[j]]] = j + 1
-        for later in range(child + 1, end):
-            other = graph.hop[later]
-            for at in range(lefts.indptr[other], lefts.indptr[other + 1]):
-                j = number[lefts.ids[at]] - 1
-                if j >= 0:
-                    rows[(later - child - 1) * n_words + (j >> 6)] |= ONE << np.uint64(j & 63)
-        for j in range(common):
-            number[lefts.ids[shared[j]]] = 0
-    return common
 
 
 @compiled
@@ -511,6 +514,7 @@ def _count_sets(
 @compiled
 def _probe_counts(
     graph: LeftGraph,
+    opened: NearGraph,
     pieces: tuple[Ids32, Ints, Ints],
     begin: int,
     end: int,
@@ -537,7 +541,7 @@ def _probe_counts(
         total = ways[graph.hop_common[child]] if min_left <= 2 else 0.0
         n = stop - child - 1
         if max_left > 2 and n >= max(min_left - 2, 1):
-            n_words = words_of(_open_rows(graph, root, child, number, place, rows, shared))
+            n_words = words_of(_open_rows(opened, root, child, stop, number, place, rows, shared))
             n = _cut_rows(rows, n, n_words, -1, least, rows, kept_sizes)
             repeats = PROBE_REPEATS if max_left > 3 else 1
             below = 0.0
@@ -569,7 +573,7 @@ def measure_counts(index: BicliqueIndex, graph: LeftGraph, items: Ints, seeds: W
 
     def walk(room: Any, begin: int, end: int) -> None:
         limits = sizes.min_left, sizes.max_left, sizes.min_right
-        _probe_counts(graph, given, begin, end, limits, tables, seeds, room, found)
+        _probe_counts(graph, _all_rows(graph), given, begin, end, limits, tables, seeds, room, found)
 
     ChunkRunner(make_room, threads).run(cut_by_cost(later + 1, threads, serial_cost=1 << 14), walk)
     return found * stands_for

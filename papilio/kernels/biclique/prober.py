@@ -72,4 +72,4 @@ def measure_with(near_of: Callable[[Any, Children], Near], threads: int) -> Meas
 
 def probe_here(index: BicliqueIndex, graph: LeftGraph, algorithm: str, rates: Rates, threads: int) -> BicliqueProber:
     """Return the prober of an index on the host."""
-    return BicliqueProber(index, algorithm, partial(rows_near, index), lambda: (index, graph), rates, threads)
+    return BicliqueProber(index, algorithm, partial(rows_near, graph), lambda: (index, graph), rates, threads)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from papilio.kernels.biclique.core import Ids32, Rows
 from papilio.kernels.biclique.gpu_index import BicliqueDeviceIndex
+from papilio.kernels.biclique.gpu_prober import take_lists
 from papilio.kernels.biclique.local import LeftGraph
 from papilio.kernels.device.arrays import take, take_rows
 from papilio.kernels.device.protocol import Device
@@ -59,20 +58,15 @@ def copy_roots(device: Device, index: BicliqueDeviceIndex, roots: MaximalRoots, 
     with device.guard():
         indptr, (hop, shared) = take_rows(device, arrays["hop_indptr"], chosen, arrays["hop"], arrays["hop_common"])
         later = Rows(indptr, hop)
-        earlier = _take(device, roots.earlier_indptr, chosen, roots.earlier)
+        earlier = take_lists(device, roots.earlier_indptr, chosen, roots.earlier)
         later_at[chosen] = device.to_host(take(device, arrays["hop_indptr"], device.to_device(chosen)))
-        is_right[_take(device, arrays["indptr"], chosen, arrays["columns"]).ids] = True
-        rights = _take(device, roots.right_indptr, np.flatnonzero(is_right), roots.right_rows)
+        is_right[take_lists(device, arrays["indptr"], chosen, arrays["columns"]).ids] = True
+        rights = take_lists(device, roots.right_indptr, np.flatnonzero(is_right), roots.right_rows)
         is_left[chosen] = is_left[later.ids] = is_left[earlier.ids] = True
-        lefts = _take(device, arrays["indptr"], np.flatnonzero(is_left), arrays["columns"])
+        lefts = take_lists(device, arrays["indptr"], np.flatnonzero(is_left), arrays["columns"])
     n_earlier = np.diff(earlier.indptr)
     near = offsets_of(n_earlier + np.diff(later.indptr))
     around, common = np.empty((2, int(near[-1])), np.int32)
     graph = LeftGraph(lefts, rights, rights.indptr[lefts.ids], near, around, common)
     _lay_near(chosen, earlier, later, shared, lefts, np.zeros(index.n_right, np.int32), graph)
     return Roots(graph, n_earlier, later_at, index.item_root, index.item_first, index.item_last)
-
-
-def _take(device: Device, offsets: Any, rows: Ints, ids: Any) -> Rows:
-    indptr, (taken,) = take_rows(device, offsets, rows, ids)
-    return Rows(indptr, taken)

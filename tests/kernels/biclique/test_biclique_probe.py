@@ -18,10 +18,10 @@ from papilio.cluster import driver
 from papilio.errors import CapacityError, ExecutionError, FailedItemsError, UnsupportedError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique.cpu import BicliqueCpu
-from papilio.kernels.biclique.gpu import BicliqueGpu
+from papilio.kernels.biclique.gpu import BicliqueGpu, _add_right_rows
 from papilio.kernels.biclique.gpu_index import build_device_index
 from papilio.kernels.biclique.gpu_prober import rows_near_on_device
-from papilio.kernels.biclique.index import BicliqueIndex, build_biclique_index
+from papilio.kernels.biclique.index import BicliqueIndex, build_biclique_index, lay_graph
 from papilio.kernels.biclique.items import SizeRange
 from papilio.kernels.biclique.probe import (
     CPU_INDEX,
@@ -29,10 +29,11 @@ from papilio.kernels.biclique.probe import (
     GPU_INDEX,
     GPU_RATES,
     WALKS,
+    Children,
     choose_search,
     predict,
 )
-from papilio.kernels.biclique.probe_loops import rows_near
+from papilio.kernels.biclique.probe_loops import Near, rows_near
 from papilio.kernels.biclique.prober import measure_with
 from papilio.kernels.device.protocol import Device
 from papilio.kernels.exact import mix
@@ -64,6 +65,10 @@ def index_of(graph: BipartiteGraph, p: int, q: int, anchor: str = "u") -> Bicliq
     return build_biclique_index(graph, Biclique(p, q), 1, anchor)
 
 
+def rows_here(index: BicliqueIndex, children: Children) -> Near:
+    return rows_near(lay_graph(index), children)
+
+
 @pytest.mark.parametrize("device", [emulator, pytest.param(cuda_device, marks=pytest.mark.gpu)])
 @pytest.mark.parametrize("anchor", ["u", "v"])
 @pytest.mark.parametrize("name", GRAPHS)
@@ -71,12 +76,12 @@ def test_the_rows_of_an_index_on_a_device_give_the_same_probes(name: str, anchor
     on: Device = device(3) if device is emulator else device()
     for p, q in QUESTIONS:
         index = index_of(GRAPHS[name], p, q, anchor)
-        made = build_device_index(on, GRAPHS[name], Biclique(p, q), anchor)
+        made = _add_right_rows(on, build_device_index(on, GRAPHS[name], Biclique(p, q), anchor))
         if not index.hop.size or index.sizes.min_left < 3:
             continue
         items = np.arange(24) * 7 % index.n_items
         seeds = seeds_of(24, p)
-        mine = measure_with(rows_near, 2)(index, items, seeds, WALKS)
+        mine = measure_with(rows_here, 2)(index, items, seeds, WALKS)
         theirs = measure_with(partial(rows_near_on_device, on), 1)(made, items, seeds, WALKS)
         assert mine.keys() == theirs.keys() == set(WALKS)
         for walk in WALKS:
@@ -264,7 +269,7 @@ def test_few_probes_meet_the_sets_of_the_first_roots(n: int) -> None:
     """Most sets of many vertices of a nested graph are below few children, of roots that cost no more than others."""
     index = index_of(nested_graph(n), n // 2, n // 3)
     assert index.n_left > n // 2 + 5
-    measure = measure_with(rows_near, 1)
+    measure = measure_with(rows_here, 1)
     chosen = choose_search(index, ("enumerate", "pivot"), measure, None, lambda: (0.0, 1.0), GPU_RATES)
     assert chosen.found.algorithm == "pivot"
 
