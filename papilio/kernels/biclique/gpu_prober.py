@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.kernels.biclique.core import Rows
+from papilio.kernels.biclique.core import Ids32, Rows
 from papilio.kernels.biclique.gpu_index import BicliqueDeviceIndex
 from papilio.kernels.biclique.index import BicliqueIndex, lay_graph
 from papilio.kernels.biclique.items import BicliqueItems
@@ -19,6 +19,7 @@ from papilio.kernels.biclique.probe_loops import Near, NearGraph
 from papilio.kernels.biclique.prober import BicliqueProber
 from papilio.kernels.device.arrays import copy_arrays, take, take_rows
 from papilio.kernels.device.protocol import Device
+from papilio.kernels.jit import Ints, compiled
 from papilio.kernels.probe import Rates
 
 
@@ -30,8 +31,22 @@ def probe_device(
     return BicliqueProber(index, algorithm, near_of, partial(copy_index, device, index), rates, threads)
 
 
+@compiled
+def _mark_shared(lefts: Rows, roots: Ints, kids: Ids32, shared: NDArray[np.bool_]) -> None:
+    """Mark the columns that each root shares with its child; rows are ascending."""
+    for probe in range(roots.size):
+        a, a_end = lefts.indptr[roots[probe]], lefts.indptr[roots[probe] + 1]
+        b, b_end = lefts.indptr[kids[probe]], lefts.indptr[kids[probe] + 1]
+        while a < a_end and b < b_end:
+            one, other = lefts.ids[a], lefts.ids[b]
+            if one == other:
+                shared[one] = True
+            a += one <= other
+            b += other <= one
+
+
 def rows_near_on_device(device: Device, index: BicliqueDeviceIndex, children: Children) -> Near:
-    """Copy the rows that probes read: of roots and children, and of the columns that these share."""
+    """Copy the rows that probes read: of roots and children, and of the columns that both share."""
     arrays, has_root = index.arrays, children.roots >= 0
     roots, at = children.roots[has_root].astype(np.int64), children.places[has_root]
     places, ends, common = np.zeros((3, has_root.size), np.int64)
@@ -43,7 +58,7 @@ def rows_near_on_device(device: Device, index: BicliqueDeviceIndex, children: Ch
         common[has_root] = device.to_host(take(device, arrays["hop_common"], device.to_device(at)))
         is_left[roots] = is_left[hop[places[has_root]]] = True
         lefts = take_lists(device, arrays["indptr"], np.flatnonzero(is_left), arrays["columns"])
-        is_right[lefts.ids] = True
+        _mark_shared(lefts, roots, hop[places[has_root]], is_right)
         rights = take_lists(device, arrays["right_indptr"], np.flatnonzero(is_right), arrays["right_rows"])
     graph = NearGraph(lefts, rights, rights.indptr[lefts.ids], hop, False)
     return Near(graph, places, ends, common)

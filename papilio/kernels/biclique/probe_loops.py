@@ -400,7 +400,9 @@ def measure_probes(
         results = found["enumerate"], found["pivot"]
         _probe_all(near.graph, given, begin, end, limits, ways, room, results)
 
-    ChunkRunner(make_room, threads).run(cut_by_cost(later * (1 + words), threads), walk)
+    column = near.graph.rights.ids.size // max(int(np.count_nonzero(np.diff(near.graph.rights.indptr))), 1)
+    costs = later * (1 + words) + near.common * column
+    ChunkRunner(make_room, threads).run(cut_by_cost(costs, threads, serial_cost=1 << 19), walk)
     return {name: name_found(found[name], sizes) for name in walks}
 
 
