@@ -22,6 +22,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from papilio.cli import early
 from papilio.errors import EngineUnavailableError
 from papilio.families import load_engine
 from papilio.graph import BipartiteGraph
@@ -48,6 +49,9 @@ FIRST = (
 """What takes longest or waits most of its time begins first, and the rest overlaps with it."""
 
 SKIP_LINES = 10
+
+START_METHOD = "distributed.worker.multiprocessing-method"
+"""Of Dask's workers, in its configuration."""
 
 SET_BY_LIBRARIES = {"context variable decimal_context", "environment variable PYTEST_CURRENT_TEST"}
 """What changes during a test and is none of its doing."""
@@ -202,6 +206,17 @@ def conversions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PAPILIO_CACHE", str(tmp_path_factory.mktemp("conversions")))
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def forked_workers(conversions: None) -> None:
+    """Fork the workers of local clusters from a process that has imported their libraries, as the command line does.
+
+    A start takes a fifth of the processor time. ``tests/cluster/test_executors.py`` has workers that start afresh, too.
+    """
+    if "distributed" in sys.modules:
+        early.begin_workers(["--cluster", "local"])
+        sys.modules["dask"].config.set({START_METHOD: os.environ.pop(early._METHOD)})
 
 
 def state_of_process() -> dict[str, object]:
