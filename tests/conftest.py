@@ -53,7 +53,11 @@ SKIP_LINES = 10
 START_METHOD = "distributed.worker.multiprocessing-method"
 """Of Dask's workers, in its configuration."""
 
-SET_BY_LIBRARIES = {"context variable decimal_context", "environment variable PYTEST_CURRENT_TEST"}
+SET_BY_LIBRARIES = {
+    "context variable decimal_context",
+    "environment variable PYTEST_CURRENT_TEST",
+    "environment variable _RJEM_MALLOC_CONF",  # Polars, when it is imported
+}
 """What changes during a test and is none of its doing."""
 
 # Hundreds of processes start below: where bytecode is not kept, each compiles all modules again.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import sys
+from contextvars import copy_context
 
 from papilio.cli.early import begin_driver, begin_workers
 from papilio.interrupts import listen_during
@@ -46,7 +47,8 @@ def main(args: list[str] | None = None) -> None:
     if args is None:
         sys.meta_path.insert(0, _Unused)
         gc.set_threshold(_NEW_OBJECTS)
-    listen_during(lambda: _run(args))
+    # Command lines that end while they are parsed may leave context variables set; here they end with the copy.
+    listen_during(lambda: copy_context().run(_run, args))
 
 
 def _run(args: list[str] | None) -> None:
