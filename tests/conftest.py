@@ -7,6 +7,7 @@ import gzip
 import os
 import subprocess
 import sys
+import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from papilio.cli import early
 from papilio.errors import EngineUnavailableError
 from papilio.families import load_engine
 from papilio.graph import BipartiteGraph
@@ -49,6 +51,9 @@ FIRST = (
 
 SKIP_LINES = 10
 
+START_METHOD = "distributed.worker.multiprocessing-method"
+"""Of Dask's workers, in its configuration."""
+
 SET_BY_LIBRARIES = {
     "context variable decimal_context",
     "environment variable PYTEST_CURRENT_TEST",
@@ -71,6 +76,13 @@ SET_BY_LIBRARIES = {
 # Hundreds of processes start below: where bytecode is not kept, each compiles all modules again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# Files of tests lie in memory if it has room, as a disk makes most tests wait. TMPDIR names another place.
+with suppress(OSError):
+    room = os.statvfs("/dev/shm")
+    if room.f_bavail * room.f_frsize >= 4 << 30 and not room.f_flag & os.ST_NOEXEC:
+        os.environ.setdefault("TMPDIR", "/dev/shm")
+        tempfile.tempdir = None  # found by pytest before
 
 # A child that crashes says where.
 os.environ.setdefault("PYTHONFAULTHANDLER", "1")
@@ -218,6 +230,17 @@ def conversions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PAPILIO_CACHE", str(tmp_path_factory.mktemp("conversions")))
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def forked_workers(conversions: None) -> None:
+    """Fork the workers of local clusters from a process that has imported their libraries, as the command line does.
+
+    A start takes a fifth of the processor time. ``tests/cluster/test_executors.py`` has workers that start afresh, too.
+    """
+    if "distributed" in sys.modules:
+        early.begin_workers(["--cluster", "local"])
+        sys.modules["dask"].config.set({START_METHOD: os.environ.pop(early._METHOD)})
 
 
 def state_of_process() -> dict[str, object]:

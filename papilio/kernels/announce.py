@@ -93,7 +93,16 @@ class Compilations:
     def seconds(self) -> float:
         """Return the seconds so far in which any thread compiled."""
         with self._lock:
-            return self._seconds + (self._clock() - self._since_s if self._depth else 0.0)
+            return self._seconds_until(self._clock())
+
+    def run_clock(self) -> float:
+        """Return the seconds of a clock that stands still while any thread compiles."""
+        with self._lock:
+            now_s = self._clock()
+            return now_s - self._seconds_until(now_s)
+
+    def _seconds_until(self, now_s: float) -> float:
+        return self._seconds + (now_s - self._since_s if self._depth else 0.0)
 
     def announce(self) -> None:
         """Tell that a compilation goes on, unless this was told since the last pause."""
@@ -119,6 +128,7 @@ forget_compiling = _compilations.forget
 begin_compiling = _compilations.begin
 end_compiling = _compilations.end
 compiled_seconds = _compilations.seconds
+run_clock = _compilations.run_clock
 say_compiling = _compilations.announce
 
 

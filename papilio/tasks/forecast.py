@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from itertools import count
 from math import exp, inf, log, log1p, sqrt
 from statistics import NormalDist
-from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 
 from papilio.arguments import plural
 from papilio.errors import UnsupportedError
+from papilio.kernels.announce import run_clock
 from papilio.kernels.engine import MAX_TABLE_ENTRIES, CostTable, Engine, deal_items, find_breakpoints
 from papilio.kernels.probe import MAX_FOUND, SEED, Prober, cut_strata, draw_items
 
@@ -279,22 +279,20 @@ def find_slow(
     """Return a number of probes that take longer than SLOW_PROBES_S, and their seconds; None if there is none.
 
     Of the heaviest item, and, unless that is quick, of one in so many ``items``. Memory can be short for more.
+    Compiling is not counted.
     """
 
     def take(items: NDArray[np.int64], seeds: NDArray[np.uint64]) -> float:
-        began = perf_counter()
+        began = run_clock()
         probe(items, seeds)
-        return perf_counter() - began
+        return run_clock() - began
 
-    heaviest = np.zeros(1, np.int64), np.zeros(1, np.uint64)
-    taken_s = take(*heaviest)
-    if taken_s >= SLOW_PROBES_S:  # or it compiles and loads kernels
-        taken_s = take(*heaviest)
+    taken_s = take(np.zeros(1, np.int64), np.zeros(1, np.uint64))
     if taken_s >= SLOW_PROBES_S:
         return 1, taken_s
     if taken_s >= QUICK_PROBE_S:
         for share in shares:
-            taken_s = take(items[::share], seeds[::share])
+            taken_s = take(items[::share].copy(), seeds[::share].copy())  # code is compiled for contiguous arrays
             if taken_s >= SLOW_PROBES_S:
                 return -(-items.size // share), taken_s
     return None
@@ -309,9 +307,9 @@ def _probe(prober: Prober, threads: int, member_s: float, hands: int) -> tuple[F
 
     def walk(n: NDArray[np.int64], seed: int) -> _Found:
         draws = draw_items(lots, bounds, n, seed)
-        began = perf_counter()
+        began = run_clock()
         found = prober.walk(place[draws.items], draws.seeds)
-        probe_s = (perf_counter() - began) / draws.items.size
+        probe_s = (run_clock() - began) / draws.items.size
         seconds, motifs, listed = (
             np.minimum(each, MAX_FOUND)  # motifs of all sizes may pass the range of double precision
             for each in (rates.seconds_of(costs[draws.items], found), found.motifs, found.members)

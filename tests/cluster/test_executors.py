@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import dask
 import numpy as np
 import psutil
 import pytest
@@ -19,12 +20,13 @@ import papilio
 from papilio.cluster.events import Event, LeaseFinished, PlanMade
 from papilio.cluster.executor import Executor, InlineExecutor
 from papilio.cluster.existing import FORGET_S, ExistingExecutor
+from papilio.cluster.own_cluster import LocalExecutor
 from papilio.cluster.pool import DaskPool
 from papilio.errors import ClusterError, InputError
 from papilio.storage.store import GraphStore
 from papilio.tasks import leases as lease_policy
 from papilio.tasks.lease_scheduler import LeaseScheduler
-from tests.conftest import read_edges
+from tests.conftest import START_METHOD, read_edges
 
 BUTTERFLIES = 25_666_956
 
@@ -47,12 +49,15 @@ def make_cluster(
         with Client(address, set_as_default=False) as client:
             yield lambda: client
         return
+    if request.param == "dask-cluster":
+        with dask.config.set({START_METHOD: "spawn"}), LocalExecutor(2) as executor:  # as in a user's program
+            yield lambda: executor.client.cluster
+        return
     yield {
         "inline": lambda: "inline",
         "local": lambda: local,
         "address": lambda: address,
         "scheduler-file": lambda: str(scheduler_file),
-        "dask-cluster": lambda: local.client.cluster,
     }[request.param]
 
 

@@ -14,7 +14,9 @@ from multiprocessing import resource_tracker
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NoReturn
+from unittest.mock import patch
 
+import dask
 import psutil
 import pytest
 from distributed import Scheduler
@@ -28,7 +30,7 @@ from papilio.cluster.own_cluster import LocalExecutor
 from papilio.cluster.pool import DaskPool, start_errors_named
 from papilio.errors import ClusterError, InputError, StoreError
 from papilio.storage.store import GraphStore
-from tests.conftest import ROOT
+from tests.conftest import ROOT, START_METHOD
 
 TIMEOUT_S = 600
 
@@ -150,7 +152,8 @@ def test_a_limit_of_processes(temporary: Path, monkeypatch: pytest.MonkeyPatch) 
     before = psutil.Process().children()
     limit = BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
     monkeypatch.setattr(multiprocessing.util, "spawnv_passfds", raising(limit))
-    text = start_error(LocalExecutor(2))
+    with dask.config.set({START_METHOD: "spawn"}), patch.dict(os.environ):  # in which Dask leaves variables
+        text = start_error(LocalExecutor(2))
     assert "Resource temporarily unavailable" in text
     assert "ulimit -u" in text
     assert psutil.Process().children() == before

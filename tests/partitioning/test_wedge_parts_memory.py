@@ -19,10 +19,20 @@ from tests.partitioning.wedge_reference import store_of
 from tests.tools.strategies import skewed_graph
 
 
-def test_a_peak_is_seen_after_it_is_over() -> None:
+def test_a_peak_is_seen_after_it_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken, sample = threading.Semaphore(0), PeakMemory._sample
+
+    def count_and_sample(watch: PeakMemory) -> int:
+        taken.release()
+        return sample(watch)
+
+    monkeypatch.setattr(PeakMemory, "_sample", count_and_sample)
     with PeakMemory() as peak:
         block = np.ones(1 << 24, np.int64)
-        time.sleep(0.05)
+        while taken.acquire(blocking=False):
+            pass
+        for _ in range(2):  # at the second one, the first is kept
+            taken.acquire()
         del block
     assert 0.9 * (1 << 27) < peak.grown_bytes < 1.5 * (1 << 27)
 
@@ -30,12 +40,15 @@ def test_a_peak_is_seen_after_it_is_over() -> None:
 @pytest.mark.parametrize(("limit", "threads", "most"), [(30, 8, 3), (10, 8, 1), (1, 8, 1), (10_000, 4, 4)])
 def test_jobs_stay_within_the_memory_that_they_share(limit: int, threads: int, most: int) -> None:
     lock, running, seen, done = threading.Lock(), [0], [0], []
+    together = threading.Barrier(most, timeout=300)
 
     def job(value: int) -> int:
         with lock:
             running[0] += 1
             seen[0] = max(seen[0], running[0])
-        time.sleep(0.002)
+        if value < most:
+            together.wait()
+        time.sleep(0.002)  # for others than may run
         with lock:
             running[0] -= 1
         return value

@@ -147,9 +147,7 @@ def test_a_sum_beyond_floating_point_is_infinite_without_a_warning() -> None:
     assert (_up(0.75, 1100), _up(-0.75, 1100), _up(0.75, 3), _up(0.0, 5000)) == (inf, -inf, 6.0, 0.0)
 
 
-@pytest.mark.parametrize(
-    ("seconds", "probes"), [((6, 6), "1 probe"), ((1, 6), "64 probes"), ((7, 1, 1, 9), "512 probes")]
-)
+@pytest.mark.parametrize(("seconds", "probes"), [((6,), "1 probe"), ((1, 6), "64 probes"), ((1, 1, 9), "512 probes")])
 def test_no_estimate_begins_where_few_probes_take_seconds(
     seconds: tuple[int, ...], probes: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,7 +156,7 @@ def test_no_estimate_begins_where_few_probes_take_seconds(
     graph = planted_graph(5, 90, 80, blocks=4, block_side=24, noise_edges=400, missing=0.2)
     prepared = engine.prepare(graph, Biclique(4, 4), "total")
     clock = iter([at for taken in seconds for at in (0, taken)])
-    monkeypatch.setattr(forecast, "perf_counter", lambda: next(clock))
+    monkeypatch.setattr(forecast, "run_clock", lambda: next(clock))
     found = rf"{probes} of the search took {seconds[-1]}.0 s, and an estimate needs at least 4\d{{3}}: ask for"
     with pytest.raises(CapacityError, match=found):
         walk_slice(engine.prober(prepared), (), 1, 0)

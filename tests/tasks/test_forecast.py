@@ -6,17 +6,19 @@ import json
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from papilio.arguments import plural
+from papilio.kernels.announce import Compilations
 from papilio.kernels.engine import CostTable, Prepared
 from papilio.kernels.exact import mix
 from papilio.kernels.probe import STEP, Found, Prober, Rates, count_ways
 from papilio.storage.records import read_record, write_record
-from papilio.tasks.forecast import NS, Forecast, Pace, Range, _Sums, predict, predict_bytes
+from papilio.tasks.forecast import NS, Forecast, Pace, Range, _Sums, find_slow, predict, predict_bytes
 from tests.tasks.fakes import FakeEngine
 
 RATES = Rates(costs_s=1e9, nodes_s=1e6, words_s=1e12)
@@ -67,7 +69,7 @@ def test_intervals_hold_the_truth_in_nine_cases_of_ten(spread: float, monkeypatc
     for seed in range(300):
         monkeypatch.setattr("papilio.tasks.forecast.SEED", 1000 * seed)
         engine = ProbedEngine(trees=TREES / 100, spread=spread)
-        monkeypatch.setattr("papilio.tasks.forecast.perf_counter", lambda of=engine: of.clock_s)
+        monkeypatch.setattr("papilio.tasks.forecast.run_clock", lambda of=engine: of.clock_s)
         forecast, _ = forecast_of(engine, COSTS)
         assert forecast.rows is not None
         rows.append(forecast.rows.value - 7)
@@ -100,7 +102,7 @@ def test_items_pass_in_their_own_time() -> None:
 def test_short_runs_are_probed_once_and_long_ones_as_they_need(monkeypatch: pytest.MonkeyPatch) -> None:
     for scale, spread, least, most in ((1e-7, 0.3, 64, 64), (1e-2, 0.1, 500, 530), (1.0, 2.5, 1000, 4200)):
         engine = ProbedEngine(trees=TREES * scale, spread=spread)
-        monkeypatch.setattr("papilio.tasks.forecast.perf_counter", lambda of=engine: of.clock_s)
+        monkeypatch.setattr("papilio.tasks.forecast.run_clock", lambda of=engine: of.clock_s)
         forecast, _ = forecast_of(engine, COSTS)
         assert len(engine.probed) == 2 + (least > 64)
         assert least <= forecast.probes == engine.probed[-1] <= most
@@ -112,7 +114,7 @@ def test_short_runs_are_probed_once_and_long_ones_as_they_need(monkeypatch: pyte
 def test_probes_take_a_small_share_of_the_run(probe_s: float, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Slow probes are as few as the predicted run of some 40 s is worth."""
     engine = ProbedEngine(trees=TREES, spread=2.5, probe_s=probe_s)
-    monkeypatch.setattr("papilio.tasks.forecast.perf_counter", lambda: engine.clock_s)
+    monkeypatch.setattr("papilio.tasks.forecast.run_clock", lambda: engine.clock_s)
     forecast, _ = forecast_of(engine, COSTS)
     first = [1, 64] if probe_s < 0.02 else [1, 16, 64]
     assert engine.probed[: len(first)] == first
@@ -213,14 +215,13 @@ def test_ranges_and_forecasts_survive_json() -> None:
     assert fixed.low < 1.2 * 100 < 3.6 * 100 < fixed.high * 1.5
 
 
-@pytest.mark.parametrize(("probe_s", "probed"), [(6.0, [1, 1]), (40.0, [1, 1]), (0.4, [1, 16])])
+@pytest.mark.parametrize(("probe_s", "probed"), [(6.0, [1]), (40.0, [1]), (0.4, [1, 16])])
 def test_a_search_whose_probes_take_seconds_is_not_predicted(
     probe_s: float, probed: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A slow probe is repeated, since the first one compiles and loads kernels."""
     monkeypatch.setattr("papilio.tasks.forecast.SLOW_PROBES_S", 5.0)
     engine = ProbedEngine(trees=TREES, probe_s=probe_s)
-    monkeypatch.setattr("papilio.tasks.forecast.perf_counter", lambda: engine.clock_s)
+    monkeypatch.setattr("papilio.tasks.forecast.run_clock", lambda: engine.clock_s)
     forecast, pace = forecast_of(engine, COSTS)
     assert engine.probed == probed
     assert (forecast.probes, forecast.seconds) == (0, None)
@@ -232,17 +233,37 @@ def test_a_search_whose_probes_take_seconds_is_not_predicted(
     assert engine.probed[:3] == [1, 16, 64]
 
 
-def test_compiling_makes_no_probe_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("probe_s", [0.0, 0.3])
+def test_compiling_makes_no_probe_slow(probe_s: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does it count in the pace of the probes; whichever number of probes is the first to need a kernel."""
     monkeypatch.setattr("papilio.tasks.forecast.SLOW_PROBES_S", 5.0)
-    engine = ProbedEngine(trees=TREES, probe_s=0.0)
-    clock_s = 0.0
+    engine = ProbedEngine(trees=TREES, probe_s=probe_s)
+    compilations = Compilations(lambda: engine.clock_s, lambda *_: Mock())
 
     def compile_first(*args: Any) -> Found:
-        nonlocal clock_s
-        clock_s += 0.0 if engine.probed else 100.0
+        if args[0].size not in engine.probed:
+            compilations.begin()
+            engine.clock_s += 100.0
+            compilations.end()
         return ProbedEngine.walk(engine, *args)
 
+    monkeypatch.setattr("papilio.tasks.forecast.run_clock", lambda: engine.clock_s)
+    usual = forecast_of(engine, COSTS)[0]
+    probed, engine.probed, engine.clock_s = engine.probed, [], 0.0
     monkeypatch.setattr(engine, "walk", compile_first)
-    monkeypatch.setattr("papilio.tasks.forecast.perf_counter", lambda: clock_s)
-    assert forecast_of(engine, COSTS)[0].seconds is not None
-    assert engine.probed[:3] == [1, 1, 64]
+    monkeypatch.setattr("papilio.tasks.forecast.run_clock", compilations.run_clock)
+    assert forecast_of(engine, COSTS)[0] == usual
+    assert engine.probed == probed
+    assert engine.clock_s > 200
+
+
+def test_some_of_the_probes_need_no_code_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiled code is for arrays that lie without gaps."""
+    monkeypatch.setattr("papilio.tasks.forecast.QUICK_PROBE_S", 0.0)
+    gaps = []
+
+    def probe(items: NDArray[np.int64], seeds: NDArray[np.uint64]) -> None:
+        gaps.extend(each.strides != (8,) for each in (items, seeds))
+
+    assert find_slow(probe, np.arange(640), np.arange(640, dtype=np.uint64), (64, 8)) is None
+    assert gaps == [False] * 6

@@ -1,7 +1,8 @@
 """Processor time of every test file, printed at the end of a run: what the suite costs, and where.
 
-A test is charged with the processor time of its process, and of the child processes that ended, since the test before
-it. Clusters that a fixture keeps running are charged to the tests beside them.
+A test is charged with the processor time of its process, of the child processes that ended, and of the process that
+forks workers with those of them that ended, since the test before it. Clusters that a fixture keeps running are charged
+to the tests beside them.
 """
 
 from __future__ import annotations
@@ -9,9 +10,12 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
+from multiprocessing import forkserver
 from typing import Any, NamedTuple
 
+import psutil
 import pytest
 
 __all__ = ["CostReport"]
@@ -33,9 +37,13 @@ class Cost(NamedTuple):
 
 
 def cost_so_far() -> Cost:
-    """Return what this process and its ended children have used."""
+    """Return what this process and others that it began have used."""
     used = os.times()
     children = used.children_user + used.children_system
+    server = getattr(forkserver._forkserver, "_forkserver_pid", None)
+    if server is not None:
+        with suppress(psutil.NoSuchProcess):
+            children += sum(psutil.Process(server).cpu_times()[:4])
     return Cost(used.user + used.system + children, children, used.elapsed)
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 
 from papilio.arguments import plural
 from papilio.graph import BipartiteGraph
-from papilio.kernels.announce import say_passed, silent_runs
+from papilio.kernels.announce import run_clock, say_passed, silent_runs
 from papilio.kernels.engine import Partial, Prepared, StopCheck, never_cut, require_interval
 from papilio.kernels.memory import LEAST_ROOM, ROOM_PER_EDGE
 from papilio.kernels.null.cpu import ChainRandomizer, RowTrades
@@ -116,12 +115,12 @@ class SampledProjectionCpu(CpuEngine):
     def _time(self, prepared: PreparedSampled) -> float:
         """Draw a sample and count its wedges: all items take as long for each sample, but for their shares of these."""
         items, tables = prepared.plain.index.items, prepared.tables()
-        count_total(prepared.plain.index.rows, items, 0, 0, tables)  # compiles
-        began = perf_counter()
+        count_total(prepared.plain.index.rows, items, 0, 0, tables)  # loads the code
+        began = run_clock()
         rows = prepared.sample(0)
-        drawn_s = perf_counter() - began
+        drawn_s = run_clock() - began
         count_total(rows, items, 0, items.size, tables)
-        counted_s = perf_counter() - began - drawn_s
+        counted_s = run_clock() - began - drawn_s
         return float(prepared.motif.samples or 0) * (prepared.n_items * drawn_s + counted_s)
 
     def run(

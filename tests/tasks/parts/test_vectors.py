@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ from papilio.storage.files import SLICE_ENTRIES, file_vector, release_pages, sli
 from papilio.storage.labelled import LabelledGraph
 from papilio.tasks.result import find_top
 from tests.conftest import share_of_examples
+from tests.tools.caches import cache_folder
 
 
 @settings(max_examples=share_of_examples(60), deadline=None)
@@ -42,14 +45,21 @@ def test_counts_are_added_at_ids_that_repeat(size: int, entries: list[tuple[int,
         assert out.tolist() == expected
 
 
-def test_a_vector_in_a_file_leaves_memory_and_keeps_its_counts(tmp_path: Path) -> None:
+@pytest.fixture
+def on_disk() -> Iterator[Path]:
+    """A folder that is not in memory, as ``tmp_path`` may be."""
+    with TemporaryDirectory(dir=cache_folder("scratch")) as folder:
+        yield Path(folder)
+
+
+def test_a_vector_in_a_file_leaves_memory_and_keeps_its_counts(on_disk: Path) -> None:
     def resident() -> int:
         status = Path("/proc/self/status").read_text().split("RssFile:")[1]
         return int(status.split()[0]) << 10
 
     before = resident()
-    vector = file_vector(tmp_path, 1 << 21)
-    assert not list(tmp_path.iterdir())
+    vector = file_vector(on_disk, 1 << 21)
+    assert not list(on_disk.iterdir())
     vector[:] = 7
     assert resident() - before > 12 << 20
     release_pages(vector)
@@ -57,7 +67,7 @@ def test_a_vector_in_a_file_leaves_memory_and_keeps_its_counts(tmp_path: Path) -
     parts = [int(part.sum()) for part in slices_of(vector, 1 << 18)]
     assert parts == [7 << 18] * 8
     assert resident() - before < 4 << 20
-    assert file_vector(tmp_path, 0).size == 0
+    assert file_vector(on_disk, 0).size == 0
     release_pages(np.ones(4))
 
 
