@@ -190,7 +190,7 @@ class BicliqueCpu(SearchEngine):
     ) -> int:
         """Search pieces; if the run is cut, the current item is finished."""
         index = prepared.index
-        first, last = index.pieces_at(span)
+        first, last = index.pieces_at(np.array(span)).tolist()
         costs = index.costs[first:last]
         serial_cost = SERIAL_COST if 0 < index.seconds < SHORT_S else self.serial_cost
         cuts = cut_by_cost(costs, self.threads, n_slices, serial_cost)
@@ -201,7 +201,7 @@ class BicliqueCpu(SearchEngine):
         if n_chunks == 0:
             return span[0]
         end: int = index.item_over(chunks[n_chunks - 1][1])
-        (whole,) = index.pieces_at([end])
+        (whole,) = index.pieces_at(np.array([end])).tolist()
         rest = [(a, min(b, whole)) for a, b in chunks[n_chunks:] if a < whole]
         runner.run(rest, search)
         return end

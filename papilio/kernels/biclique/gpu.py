@@ -306,7 +306,7 @@ class BicliqueGpu(TreeEngine):
     ) -> int:
         """Search items, with the kernel's ``own`` arguments; return the end of the run."""
         index, (start, stop) = prepared.index, span
-        pieces = Pieces(start, np.asarray(index.pieces_at(range(start, stop + 1)), np.int64))
+        pieces = Pieces(start, index.pieces_at(np.arange(start, stop + 1)))
         search = self._choose_search(prepared.algorithm, index, prepared.vertices)
         return self._launch(search, prepared.classes, pieces, index.costs, cut, index.searched, own).stop
 
