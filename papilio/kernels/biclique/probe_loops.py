@@ -43,6 +43,9 @@ from papilio.kernels.tree.probe_loops import (
 PROBE_PAIRS = 32
 """Pairs of rows that represent all pairs of a list in a probe."""
 
+_CHUNK_COST = 1 << 19
+"""Least entries of rows that a thread reads: about a millisecond."""
+
 PROBE_REPEATS = 4
 """Sets of rows drawn below a child, as most of the time goes into opening it."""
 
@@ -402,7 +405,9 @@ def measure_probes(
 
     column = near.graph.rights.ids.size // max(int(np.count_nonzero(np.diff(near.graph.rights.indptr))), 1)
     costs = later * (1 + words) + near.common * column
-    ChunkRunner(make_room, threads).run(cut_by_cost(costs, threads, serial_cost=1 << 19), walk)
+    # Few chunks: a call takes as long as some probes.
+    chunks = cut_by_cost(costs, 1, serial_cost=max(_CHUNK_COST, int(costs.sum()) // threads))
+    ChunkRunner(make_room, threads).run(chunks, walk)
     return {name: name_found(found[name], sizes) for name in walks}
 
 
