@@ -2,6 +2,7 @@
 
     python -m benchmarks.house lines                 # lines by package, of the files that git knows here
     python -m benchmarks.house ways STORE            # files that a size and a lease pass through, of a bipartite store
+    python -m benchmarks.house walk STORE            # functions and files that this count passes through, and how deep
 
 ``ways`` counts bicliques of the store once by the command line, in this process, and looks at every call of a function
 of the package. A file lies on the way of the size when one of its functions is given an argument that holds the motif,
@@ -18,7 +19,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import papilio
@@ -70,15 +71,44 @@ def watch(ways: dict[str, set[str]]) -> Callable[[FrameType, str, Any], None]:
     return note
 
 
-def follow(store: str) -> dict[str, set[str]]:
-    """Count once by the command line and return the files on each way."""
+class Walk:
+    """The functions of the package that are called, and the most of them that wait for each other in a thread.
+
+    Bodies of classes count as functions, and are also counted apart; those of modules, expressions and lambdas do not.
+    """
+
+    def __init__(self) -> None:
+        self.called: set[CodeType] = set()
+        self.bodies: set[CodeType] = set()
+        self.depth = 0
+        self._lock = threading.Lock()
+
+    def note(self, frame: FrameType, event: str, _: Any) -> None:
+        """Note a call; a profile function."""
+        if event != "call" or not self._is_function(frame.f_code):
+            return
+        depth, above = 0, frame
+        while above is not None:
+            depth += self._is_function(above.f_code)
+            above = above.f_back  # type: ignore[assignment]
+        with self._lock:
+            self.called.add(frame.f_code)
+            if "__module__" in frame.f_code.co_names and "__qualname__" in frame.f_code.co_names:
+                self.bodies.add(frame.f_code)
+            self.depth = max(self.depth, depth)
+
+    @staticmethod
+    def _is_function(code: CodeType) -> bool:
+        return code.co_filename.startswith(str(PACKAGE)) and not code.co_name.startswith("<")
+
+
+def follow(store: str, profile: Callable[[FrameType, str, Any], None]) -> None:
+    """Count once by the command line, with a profile function."""
     from papilio.cli import main
 
     command = ["count", "biclique", store, "-p", "3", "-q", "4", "--cluster", "inline", "--engine", "cpu"]
     # Compiling passes through thousands of calls: it is done before.
     subprocess.run([sys.executable, "-m", "papilio", *command], check=True, capture_output=True)
-    ways: dict[str, set[str]] = {"size": set(), "lease": set()}
-    profile = watch(ways)
     threading.setprofile(profile)
     sys.setprofile(profile)
     sys.argv = ["papilio", *command]
@@ -89,13 +119,12 @@ def follow(store: str) -> dict[str, set[str]]:
     finally:
         sys.setprofile(None)
         threading.setprofile(None)  # type: ignore[arg-type]
-    return ways
 
 
 def main() -> None:
-    """Print one of the two tables."""
+    """Print one of the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["lines", "ways"])
+    parser.add_argument("what", choices=["lines", "ways", "walk"])
     parser.add_argument("store", nargs="?")
     given = parser.parse_args()
     if given.what == "lines":
@@ -105,8 +134,17 @@ def main() -> None:
         print(f"{'all':14} {lines.total():7,}")
         return
     if given.store is None:
-        parser.error("ways needs a store")
-    for way, files in follow(given.store).items():
+        parser.error(f"{given.what} needs a store")
+    if given.what == "walk":
+        walk = Walk()
+        follow(given.store, walk.note)
+        files = {code.co_filename for code in walk.called}
+        print(f"{len(walk.called)} functions, {len(walk.called - walk.bodies)} without bodies of classes")
+        print(f"{len(files)} files, {walk.depth} frames deep")
+        return
+    ways: dict[str, set[str]] = {"size": set(), "lease": set()}
+    follow(given.store, watch(ways))
+    for way, files in ways.items():
         print(f"{way}: {len(files)} files")
         for file in sorted(files):
             print(f"  {file}")
