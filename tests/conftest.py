@@ -49,7 +49,10 @@ FIRST = (
 
 SKIP_LINES = 10
 
-SET_BY_LIBRARIES = {"context variable decimal_context", "environment variable PYTEST_CURRENT_TEST"}
+SET_BY_LIBRARIES = {
+    "context variable decimal_context", "environment variable PYTEST_CURRENT_TEST",
+    "environment variable _RJEM_MALLOC_CONF",  # by polars
+}  # fmt: skip
 """What changes during a test and is none of its doing."""
 
 # Hundreds of processes start below: where bytecode is not kept, each compiles all modules again.

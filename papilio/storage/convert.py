@@ -537,7 +537,8 @@ def convert(
     positive_from, sign_values : float, str, optional
         Smallest value that is positive; or the words for either sign, ``POSITIVE:NEGATIVE``, such as ``yea:nay,no``.
     decimal : {".", ","}, optional
-        Decimal point of the numbers that determine signs; a point by default.
+        Decimal point of numbers: of those that determine signs, in ``where``, and of a matrix. By default a point; in a
+        matrix also a comma that separates no fields.
     duplicates : {"first", "last", "error"}
         Which of equal edges to keep, by time if there is a time column, else by place in the input.
     labels, header, encoding : {"integer", "text"}, bool, str, optional
@@ -591,7 +592,8 @@ def convert(
         quotes=quotes,
         layout=layout,
         missing=missing,
-        where=read_conditions(where),
+        where=read_conditions(where, decimal),
+        decimal=decimal,
         max_malformed=MAX_MALFORMED if max_malformed is None else max_malformed,
     )
     memory = _read_memory(memory_bytes)

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from papilio.errors import InputError
 from papilio.graph import MAX_VERTICES
-from papilio.storage.column_choice import plain_name
+from papilio.storage.column_choice import Decimal, plain_name
 from papilio.storage.formats import (
     BLANKS,
     Declared,
@@ -31,9 +31,9 @@ from papilio.storage.two_colours import two_colours
 _ENTRY, _EMPTY, _MISSING, _WORD = 1, 0, -1, -2
 
 
-def _state_of(text: bytes) -> int:
+def _state_of(text: bytes, decimal: Decimal) -> int:
     """Return whether a cell is an entry, empty, missing, or a word that means neither."""
-    cell = cell_of(text)
+    cell = cell_of(text, decimal)
     if cell is None:
         return _MISSING
     entry = entry_of(cell)
@@ -47,7 +47,7 @@ class GridParser:
         self._layout = layout
         self._plan = layout.plan
         self._options = options
-        self._schema = schema
+        self._schema = _schema_of_rows(layout, schema)
         self._states: dict[bytes, int] = {}
 
     def parse(self, block: Block) -> ParsedBlock:
@@ -104,7 +104,7 @@ class GridParser:
             text = fields[at]
             state = states.get(text)
             if state is None:
-                state = states[text] = _state_of(text)
+                state = states[text] = _state_of(text, layout.point)
             if state == _WORD:
                 raise Malformed(f"{text.decode(errors='replace')!r} is no entry of a matrix")
             if state == _MISSING and not (self._plan.blanks and not text):
@@ -134,6 +134,11 @@ class GridParser:
                 parsed.add_missing(line)
                 continue
             yield name, _label(text, kind)
+
+
+def _schema_of_rows(layout: TextLayout, schema: pa.Schema) -> pa.Schema:
+    """Return the schema of edges whose rows have no names, but places."""
+    return schema if layout.plan.key is not None else schema.set(0, pa.field("u", pa.int64()))
 
 
 def _label(text: bytes, kind: pa.DataType) -> Any:
@@ -195,7 +200,7 @@ class GridRows:
                 info.declared = Declared(*sizes, None, (1,), binding=False)
 
     def _adjacent(self, info: SourceInfo) -> Iterator[pa.RecordBatch]:
-        batch = pa.Table.from_batches(self._held, self._schema).combine_chunks()
+        batch = pa.Table.from_batches(self._held, _schema_of_rows(self._layout, self._schema)).combine_chunks()
         u, v = (batch.column(name).to_pylist() for name in ("u", "v"))
         if self._layout.plan.values:
             self._require_square()

@@ -23,7 +23,7 @@ from papilio.arguments import checked
 from papilio.errors import GraphError, InputError
 from papilio.extras import import_extra
 from papilio.graph import BipartiteGraph, GraphKind, UnipartiteGraph
-from papilio.storage.column_choice import find_column, pick_ends
+from papilio.storage.column_choice import find_column, is_known_name, pick_ends, plain_name
 from papilio.storage.labelled import (
     ArrowRows,
     FrameRows,
@@ -43,16 +43,17 @@ from papilio.storage.layout import Evidence, Layout, Missing, Plan, decide
 from papilio.storage.objects import (
     Sheet,
     adjacency_graph,
+    are_numbers,
     arrow_column,
     cell_of_object,
     choose_layout,
     entries_of,
     groups_graph,
     matrix_graph,
+    rows_of_groups,
     sheet_of,
     value_mask,
 )
-from papilio.storage.two_colours import CLEAR_ADJACENCY, are_two_colours
 from papilio.storage.vertices import Vertices, from_vertices
 from papilio.storage.where import Condition, read_conditions
 
@@ -428,8 +429,6 @@ def from_scipy(
     for a matrix of the wrong shape, and GraphError for entries without a sign, or entries on both sides of the diagonal
     that differ in sign.
     """
-    if layout not in (None, "matrix", "adjacency"):
-        raise InputError(f"layout is {layout!r}; a sparse matrix is a matrix or an adjacency")
     if len(matrix.shape) != 2:
         raise InputError(f"a sparse matrix of shape {matrix.shape} is not a graph; expected two dimensions")
     n_u, n_v = (int(size) for size in matrix.shape)
@@ -455,34 +454,17 @@ def from_scipy(
     if kind == "unipartite" and signs is not None:
         _check_symmetric_signs(u, v, signs)
     origin = SparseEntries(format=matrix.format)
-    if layout is None and kind == "bipartite" and n_u == n_v and _is_adjacency(u, v):
-        if n_u < CLEAR_ADJACENCY or not are_two_colours(u.tolist(), v.tolist()):
-            raise InputError(
-                "the sparse matrix can be read in 2 ways, because it is symmetric with an empty diagonal: as a matrix: "
-                f"{n_u:,} x {n_v:,} vertices, {u.size:,} edges; as neighbours of one set of vertices: {n_u:,} "
-                f"vertices, {u.size // 2:,} edges. Choose layout='matrix', or layout='adjacency' or kind='unipartite'"
-            )
-        layout = "adjacency"
-    if layout == "adjacency" and kind == "bipartite":
+    seen = Evidence("the sparse matrix", (), is_matrix=True, shape=(n_u, n_v), places=(u, v))
+    plan = decide(seen, layout, bipartite=kind == "bipartite")
+    if plan.layout == "adjacency" and kind == "bipartite":
         found = adjacency_graph("the sparse matrix", u, v, signs, (n_u, n_v), kind, None, None, origin)
-        note = "the matrix is symmetric, with an empty diagonal, and was read as an adjacency matrix"
-        return replace(found, notes=(note,))
+        return replace(found, notes=plan.notes)
     result = assemble(kind, u, v, signs, n_u, n_v)
     # This format pads its blocks with zeros.
     dropped = {"zeros": 0 if matrix.format == "bsr" else int(present.size - np.count_nonzero(present))}
     if kind == "unipartite":
         dropped["self_loops"] = result.dropped["self_loops"]
     return LabelledGraph(result.graph, dropped=dropped, origin=origin)
-
-
-_LEAST_ADJACENCY = 3
-
-
-def _is_adjacency(u: NDArray[np.int64], v: NDArray[np.int64]) -> bool:
-    """Return whether entries (u, v) are those of a simple graph: symmetric, with an empty diagonal."""
-    if u.size < 2 or bool((u == v).any()) or max(int(u.max()), int(v.max())) + 1 < _LEAST_ADJACENCY:
-        return False
-    return np.array_equal(np.sort((u << 32) | v), np.sort((v << 32) | u))
 
 
 def _pick_columns(
@@ -635,7 +617,9 @@ def _arranged(obj: Any, options: dict[str, Any], choice: dict[str, Any]) -> Labe
     rest = options | {name: choice[name] for name in ("layout", "missing") if choice[name] is not None}
     if isinstance(obj, Mapping) and not _is_graph(obj):
         _refuse_unused("dictionary", where, options)
-        return groups_graph(obj, kind, layout, missing)
+        return groups_graph(
+            "the dictionary", rows_of_groups("the dictionary", obj.items(), missing), kind, layout, missing
+        )
     package, name = type(obj).__module__.partition(".")[0], type(obj).__name__
     if package == "pandas" and name == "Series":
         return _read_series(obj, kind, layout, missing, where)
@@ -654,10 +638,9 @@ def _arranged(obj: Any, options: dict[str, Any], choice: dict[str, Any]) -> Labe
         obj, sheet = listed
     if sheet is None:
         return obj, rest
-    asked = layout if layout is not None else None
-    plan = choose_layout(sheet, asked, options | {"where": choice["where"]}, kind=kind)
-    if plan.layout == "groups":
-        return groups_graph(dict(enumerate(zip(*sheet.columns, strict=True))), kind, "groups", missing)
+    plan = choose_layout(sheet, layout, options | {"where": choice["where"]}, kind=kind)
+    if plan.layout == "groups" or (plan.layout == "adjacency" and not plan.values):
+        return _listed_groups(sheet.what, [*zip(*sheet.columns, strict=True)], plan, kind, missing)
     if plan.layout != "edges":
         _refuse_unused(
             "matrix",
@@ -669,9 +652,25 @@ def _arranged(obj: Any, options: dict[str, Any], choice: dict[str, Any]) -> Labe
             positive_from=options.get("positive_from"), where=where,
         )  # fmt: skip
     options = options | ({} if missing is None else {"missing": missing})
+    _refuse_index_of_ends(obj, sheet, options)
     if where:
         obj = _rows_where(obj, sheet, where)
     return obj, options
+
+
+def _refuse_index_of_ends(obj: Any, sheet: Sheet, options: Mapping[str, Any]) -> None:
+    """Raise InputError for a data frame of edges whose index may be one of their ends."""
+    index: Any = getattr(obj, "index", None)
+    if sheet.row_names is None or getattr(index, "name", None) is None or options.get("u") is not None:
+        return
+    ends = pick_ends(list(map(str, sheet.names)))
+    is_end = is_known_name(str(index.name)) and not plain_name(str(index.name)).endswith("id")
+    has_values = ends is None or any(are_numbers(sheet.columns[at]) for at in ends)
+    if is_end or not index.is_unique or (has_values and not are_numbers(index)):
+        raise InputError(
+            f"{sheet.what} has the index {index.name!r}, which may be one of the two ends: make it a column "
+            "(frame.reset_index()), or name the columns of the ends by u and v"
+        )
 
 
 def _is_graph(obj: Any) -> bool:
@@ -705,7 +704,8 @@ def _read_series(
     """Read a pandas Series: entries of a matrix under pairs of names, or groups under theirs."""
     if series.index.nlevels == 1:
         _refuse_unused("Series of groups", where, {})
-        return groups_graph(dict(zip(series.index, series, strict=True)), kind, layout, missing)
+        rows = rows_of_groups("the Series", zip(series.index, series, strict=True), missing)
+        return groups_graph("the Series", rows, kind, layout, missing)
     if series.index.nlevels != 2 or layout not in (None, "matrix", "edges"):
         raise InputError(
             f"a Series with {series.index.nlevels} levels of names is no graph; expected two levels, or collections"
@@ -732,7 +732,8 @@ def _listed_rows(
         return obj, None
     rows = list(obj)
     if rows and all(isinstance(row, set | frozenset) for row in rows):
-        return groups_graph(dict(enumerate(rows)), kind, layout or "groups", missing)
+        named = rows_of_groups("the list", enumerate(rows), missing)
+        return groups_graph("the list", named, kind, layout or "groups", missing)
     if not rows or not all(isinstance(row, list | tuple) for row in rows):
         return rows, None
     widths = set(map(len, rows))
@@ -740,17 +741,22 @@ def _listed_rows(
         cells = [[cell_of_object(cell) for cell in row] for row in rows]
         plan = decide(Evidence("the list", cells), layout, bipartite=kind == "bipartite")
         if plan.layout in ("groups", "adjacency"):
-            groups = {row[0]: row[1:] for row in rows} if plan.key is not None else dict(enumerate(rows))
-            return groups_graph(groups, kind, plan.layout, missing)
+            return _listed_groups("the list", rows, plan, kind, missing)
         return rows, None
-    if layout == "groups":
-        return groups_graph(dict(enumerate(rows)), kind, "groups", missing)
     if len(widths) != 1 or widths == {0}:
         return rows, None
     are_pairs = all(isinstance(row, tuple) for row in rows) and widths <= {2, 3}
     columns = [list(column) for column in zip(*rows, strict=True)]
     sheet = Sheet("the list", columns, are_pairs=are_pairs, is_matrix=_is_table_of_numbers(columns))
     return rows, sheet
+
+
+def _listed_groups(
+    what: str, rows: Sequence[Sequence[Any]], plan: Plan, kind: GraphKind, missing: Missing | None
+) -> LabelledGraph:
+    """Return the graph of rows that are groups or lists of neighbours; groups without names have their places."""
+    named = enumerate(rows) if plan.key is None else ((row[0], row[1 + plan.skipped :]) for row in rows)
+    return groups_graph(what, rows_of_groups(what, named, missing), kind, plan.layout, missing)
 
 
 def _is_table_of_numbers(columns: list[list[Any]]) -> bool:

@@ -281,6 +281,9 @@ def _factorize(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
         distinct.sort()
     except TypeError:
         distinct = list(dict.fromkeys(items))
+    fraction = next((each for each in distinct if isinstance(each, float) and not each.is_integer()), None)
+    if fraction is not None:
+        raise GraphError(f"{fraction!r} is no label of a vertex; expected integers or strings")
     position = {label: i for i, label in enumerate(distinct)}
     return label_array(distinct), np.fromiter((position[item] for item in items), np.int64, len(items))
 

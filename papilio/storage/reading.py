@@ -170,7 +170,7 @@ class Reading(NamedTuple):
 _FACTS = (
     "not used: ", LOOKS_BIPARTITE, HEADER_NOTE, "lines equal to the line of names", "entries that are 0",
     "lines that do not meet", "missing values, left out", "read as ", "column 1 names the rows", "field 1 of a line",
-    "a line is a group",
+    "a line is a group", "the matrix is symmetric",
 )  # fmt: skip
 """Beginnings of notes that say what was done, and leave no doubt."""
 

@@ -6,7 +6,6 @@ Input that is not an edge list is rejected with advice.
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
 from collections import Counter
@@ -16,12 +15,16 @@ from dataclasses import replace
 
 from papilio.errors import InputError
 from papilio.storage.column_choice import (
+    INDEXES,
     USUAL,
     Columns,
+    Decimal,
     are_named_ends,
     are_names,
     choose_columns,
+    is_known_name,
     pick_ends,
+    plain_name,
     show_column,
 )
 from papilio.storage.formats import (
@@ -45,7 +48,7 @@ from papilio.storage.formats import (
     whole_part,
     with_columns,
 )
-from papilio.storage.layout import HEADER_NOTE, Evidence, Layout, Plan, decide
+from papilio.storage.layout import ABSENT, HEADER_NOTE, NAMES_OF_ROWS, PRESENT, Cell, Evidence, Layout, Plan, decide
 from papilio.storage.r_tables import is_quoted_table, is_tabbed_table, names_with_rows
 
 _STARTS: tuple[tuple[re.Pattern[bytes], str], ...] = (
@@ -54,6 +57,8 @@ _STARTS: tuple[tuple[re.Pattern[bytes], str], ...] = (
     (re.compile(rb"(?i)(strict\s+)?(di)?graph(\s+\w+)?\s*[\[{]|Creator\s+\""), "GML or DOT"),
 )
 _DECIMAL_COMMA = re.compile(rb"[+-]?\d+,\d+")
+_SEPARATOR = re.compile(rb'"?sep=(.)"?\s*\Z', re.IGNORECASE)
+"""First line of a table that declares its separator, as Excel understands it."""
 _COMMA_OF_TEXT = re.compile(rb"(?<!\d),|,(?!\d)")
 _SAMPLE_LINES = 2000
 """Number of neighbour lists examined."""
@@ -124,14 +129,20 @@ def read_table(head: Head, chosen: FormatName, options: ReadOptions) -> TextLayo
 
     Raises InputError if the file has no data, or its layout is not clear.
     """
-    comments = (b"#", b"%") if chosen in ("edges", "snap") else (b"#",)
+    declared = _declared_mark(head)
+    comments: tuple[bytes, ...] = (b"#", b"%") if chosen in ("edges", "snap") else (b"#",)
+    comments += (head.lines[0],) if declared else ()
     data = [line for _, line in head.data_lines(comments)]
-    quotes = chosen == "csv" if options.quotes is None else options.quotes
+    quotes = options.quotes
+    if quotes is None:
+        quotes = chosen == "csv" or (chosen == "tsv" and _are_quoted(data))
     delimiter = b"\t" if chosen == "tsv" else _mark(head, comments, quotes) if chosen == "csv" else b""
+    delimiter = declared or delimiter
     if quotes:
         head = head.of_records(delimiter)
         data = [line for _, line in head.data_lines(comments)]
-    layout = TextLayout(chosen, delimiter, comments, quotes=quotes)
+    point: Decimal = options.decimal or ("." if delimiter == b"," else ",")
+    layout = TextLayout(chosen, delimiter, comments, quotes=quotes, point=point)
     layout, first = first_data(head, layout)
     if not first:
         raise InputError(f"{head.name} has no line of data; it needs an edge, or a header with sizes")
@@ -148,8 +159,8 @@ def read_table(head: Head, chosen: FormatName, options: ReadOptions) -> TextLayo
     if is_first:
         seen = _seen(head, layout, _evident(head, layout, rows), options)
         plan = decide(seen, _asked_layout(options), bipartite=options.bipartite)
+        _refuse_numbers_as_names(head, layout, seen, plan, options)
         if plan.layout != "edges":
-            _refuse_numbers_as_names(head, layout, seen, plan, options)
             before = layout if layout.held is None else before
             return _grid(head, before, replace(seen, rows=seen.rows[:1]), plan, options)
         layout = replace(layout, plan=plan, notes=layout.notes + plan.notes)
@@ -168,6 +179,22 @@ def read_table(head: Head, chosen: FormatName, options: ReadOptions) -> TextLayo
     if is_first and not layout.delimiter and asked.u is None and asked.v is None:
         _refuse_blanks(head, layout, first, options)
     return replace(layout, notes=layout.notes + _notes(layout, rows, options))
+
+
+def _declared_mark(head: Head) -> bytes:
+    """Return the separator that a first line ``sep=;`` declares, or nothing."""
+    found = _SEPARATOR.match(head.lines[0]) if head.lines else None
+    return b"" if found is None else found[1]
+
+
+def _are_quoted(data: Sequence[bytes]) -> bool:
+    """Return whether all fields of a first line are quoted, and no field has other quotes: then they are no text."""
+    rows = [[field.strip(BLANKS) for field in line.split(b"\t")] for line in data]
+    fields = [field for row in rows for field in row if b'"' in field]
+    return bool(rows) and all(map(_QUOTED.match, rows[0])) and all(map(_QUOTED.match, fields))
+
+
+_QUOTED = re.compile(rb'"([^"]|"")*"\Z')
 
 
 def _evident(head: Head, layout: TextLayout, rows: list[list[bytes]]) -> list[list[bytes]]:
@@ -190,19 +217,33 @@ def _evident(head: Head, layout: TextLayout, rows: list[list[bytes]]) -> list[li
 
 def _refuse_numbers_as_names(head: Head, layout: TextLayout, seen: Evidence, plan: Plan, options: ReadOptions) -> None:
     """Raise InputError if the first row of a matrix without names may be names that are numbers, such as years."""
-    if layout.names or options.header is not None or plan.key is None or not plan.values or len(seen.rows) < 2:
+    if layout.names or options.header is not None or len(seen.rows) < 2 or len(seen.rows[0]) != seen.width:
         return
-    if len(seen.rows[0]) != seen.width:
+    first = [seen.rows[0][at] for at in plan.values or range(seen.width)]
+    if not plan.values and (plan.layout != "edges" or first != [*range(len(first))] or len(first) < 4):
         return
-    first = [seen.rows[0][at] for at in plan.values]
-    numbers = [each for each in first if isinstance(each, int)]
-    steps = {b - a for a, b in itertools.pairwise(numbers)}
-    if len(numbers) == len(first) > 1 and len(steps) == 1 and min(steps) > 0:
+    if not all(map(is_plain_number, first)) or len(set(first)) < len(first):
+        return
+    numbers = range(len(first))
+    if plan.key is None:
+        others = [row[at] for row in seen.rows[1:] if len(row) == seen.width for at in plan.values]
+        are_floats = all(isinstance(cell, float) for cell in others) and all(isinstance(cell, int) for cell in first)
+        is_doubtful = are_floats or (len(first) > 2 and first in ([*numbers], [at + 1 for at in numbers]))
+    else:
+        corner = plain_name(str(seen.rows[0][plan.key]))
+        is_usual = corner in NAMES_OF_ROWS | INDEXES | {"index"} or is_known_name(corner)
+        is_doubtful = is_usual or 0 not in first or first == [*numbers]
+    if is_doubtful:
         shown = ", ".join(map(str, seen.rows[0][:6]))
         raise InputError(
             f"{head.name}, line {layout.skip_lines + 1}: {shown}: names of columns, or a row of the matrix; --header "
-            "(header=True) if it contains names, else --no-header"
+            "(header=True) if it contains names, else --no-header (header=False)"
         )
+
+
+def is_plain_number(cell: Cell) -> bool:
+    """Return whether a cell is a number and no truth value."""
+    return isinstance(cell, int | float) and not isinstance(cell, bool)
 
 
 def _asked_layout(options: ReadOptions) -> Layout | None:
@@ -215,7 +256,7 @@ def _seen(head: Head, layout: TextLayout, rows: list[list[bytes]], options: Read
     width = max(map(len, rows), default=1)
     chosen = {asked.sign, asked.time} - {None} or (isinstance(asked.u, str) and isinstance(asked.v, str))
     sample = rows[: max(_LEAST_ROWS, _SAMPLE_CELLS // width)]
-    cells = [[cell_of(part) for part in row] for row in sample]
+    cells = [[cell_of(part, layout.point) for part in row] for row in sample]
     ends, weight = None, None
     count = len(layout.names) or Counter(map(len, cells)).most_common(1)[0][0]
     with suppress(InputError):
@@ -272,7 +313,7 @@ def _grid(head: Head, layout: TextLayout, seen: Evidence, plan: Plan, options: R
             "positive_from and sign_values, or use layout='edges' (--layout edges)"
         )
     _refuse_options(head.name, plan.layout, options)
-    n_columns = len(layout.names) or len(usual)
+    n_columns = len(layout.names) or (max(plan.values) + 1 if plan.values else len(usual))
     return replace(
         layout,
         n_columns=n_columns,
@@ -323,7 +364,7 @@ def _skip_header(
     after = replace(layout, comments=())
     after, second = first_data(head, after, layout.skip_lines + 1)
     numbers = all(part.isdigit() for part in line)
-    has_names = options.header
+    has_names = False if options.layout == "groups" and options.header is None else options.header
     rows = [] if has_names is False else [fields_of(layout, row) for row in data[1:]]
     with_rows = names_with_rows(line, rows, quoted=layout.delimiter == b" ")
     if with_rows:
@@ -336,7 +377,7 @@ def _skip_header(
             return replace(layout, names=like.names), first
     guessed = False
     if has_names is None:
-        has_names = _is_header(line, second) or _is_numbered(line, second)
+        has_names = _is_header(line, second) or _is_numbered(line, second) or _is_above_numbers(line, rows)
         if not has_names and layout.format in ("csv", "tsv"):
             guessed = has_names = _is_apart(line, [fields_of(layout, other) for other in data[1:]])
     if has_names and not numbers and like is not None and not like.names:
@@ -392,7 +433,7 @@ def _named_by_comment(head: Head, layout: TextLayout, first: list[bytes]) -> tup
     names = tuple(part.decode(errors="replace") for part in fields)
     if len(names) != len(first):
         return ()
-    is_table = layout.format == "tsv" and len(names) > 2
+    is_table = layout.format in ("csv", "tsv") and len(names) > 2
     return names if is_table or (are_names(names) and pick_ends(names) is not None) else ()
 
 
@@ -415,10 +456,35 @@ def _is_numeric(part: bytes) -> bool:
 
 
 def _is_numbered(first: list[bytes], second: list[bytes]) -> bool:
-    """Return whether the first line numbers the columns after a first one without a name, as pandas writes them."""
-    if len(first) < 3 or len(first) != len(second) or first[0] or not all(map(is_integer, first[1:])):
+    """Return whether the first line has numbers as names, after a first one without a name, as pandas writes them."""
+    if len(first) < 2 or len(first) != len(second) or first[0] or not second[0]:
         return False
-    return all(int(a) < int(b) for a, b in itertools.pairwise(first[1:])) and bool(second[0])
+    return all(map(_is_numeric, first[1:])) and len(set(first)) == len(first)
+
+
+def _is_above_numbers(first: list[bytes], rows: list[list[bytes]]) -> bool:
+    """Return whether the first line has a word where all other lines (at least two) have numbers."""
+    columns = [*zip(*(row for row in rows if len(row) == len(first)), strict=True)]
+    if not columns:
+        return False
+    filled = [[part for part in column if cell_of(part) is not None] for column in columns]
+    numeric = [at for at, parts in enumerate(filled) if parts and len(columns[0]) > 1 and all(map(_is_numeric, parts))]
+    if any(isinstance(cell_of(first[at]), str) and not _is_numeric(first[at]) for at in numeric):
+        return True
+    marks = [at for at, column in enumerate(columns) if any(column) and all(map(_is_mark, column))]
+    if len(columns[0]) > 1 and len(marks) >= len(first) - 1 and not all(_is_mark(first[at]) for at in marks):
+        return True
+    # Codes such as 007 over numbers, after a word over words.
+    above = [first[at] for at in numeric]
+    are_codes = (
+        len(first) - 1 == len(above) > 1 and any(map(has_leading_zero, above)) and all(map(bytes.isdigit, above))
+    )
+    return are_codes and not any(has_leading_zero(field) for at in numeric for field in columns[at])
+
+
+def _is_mark(part: bytes) -> bool:
+    """Return whether a field is a word of a matrix for an entry or none, or empty."""
+    return not part or part.decode(errors="replace").lower() in ABSENT | PRESENT
 
 
 def _is_apart(first: list[bytes], rows: list[list[bytes]]) -> bool:
@@ -426,6 +492,8 @@ def _is_apart(first: list[bytes], rows: list[list[bytes]]) -> bool:
     if not rows or sum(map(bool, first)) < 2 or any(part and time_type(part) != "text" for part in first):
         return False
     if Counter(map(len, rows)).most_common(1)[0][0] != len(first):
+        return False
+    if all(map(_is_mark, first)):
         return False
     again = {(at, part) for row in rows if row != first for at, part in enumerate(row)}
     return not any(part and (at, part) in again for at, part in enumerate(first))
@@ -454,7 +522,8 @@ def _label_type(head: Head, layout: TextLayout, first: list[bytes], at: int) -> 
         others = [row[at] for row in rows if len(row) == len(first) and cell_of(row[at]) is not None]
         if others:
             return _label_type(head, layout, others[0:1] * len(first), at)
-    if is_number(part) and not part.lstrip(b"+-").isdigit():
+    is_decimal = layout.point == "," and _DECIMAL_COMMA.fullmatch(part) is not None
+    if (is_number(part) or is_decimal) and not part.lstrip(b"+-").isdigit():
         raise InputError(
             f"{head.name}, line {_line_of(head, layout, first)}: {part.decode()!r} in "
             f"{show_column(layout.names, at)} is not a label; expected integers or words (if these are labels, set "
@@ -479,7 +548,7 @@ def _refuse_blanks(head: Head, layout: TextLayout, first: list[bytes], options: 
             f"to text if the quotes belong to them"
         )
     others = set(range(len(first))) - {columns.u, columns.v, columns.sign, columns.time}
-    if not layout.names and any(first[at].isalpha() for at in others):
+    if not layout.names and any(first[at].decode(errors="replace").isalpha() for at in others):
         raise InputError(
             f"{where}: {len(first)} words; if names hold blanks, separate the fields by tabs or commas; else choose "
             f"the endpoints by u and v (--u 1 --v 2)"
@@ -556,8 +625,11 @@ def _sniff(head: Head, first: bytes, options: ReadOptions) -> FormatName:
     if dimacs and any(_DIMACS.match(line) for line in head.lines):
         return "dimacs"
     percent = first.startswith(b"%")
+    if declared := _declared_mark(head):
+        return "tsv" if declared == b"\t" else "csv"
     data = [line for _, line in head.data_lines((b"%",) if percent else (b"#",))]
-    if options.header is not False and not (percent and _konect_kind(head)) and _has_sizes(head, data):
+    is_edges = options.layout in (None, "edges")
+    if is_edges and options.header is not False and not (percent and _konect_kind(head)) and _has_sizes(head, data):
         return "sizes"
     if percent:
         return "konect"
@@ -565,7 +637,9 @@ def _sniff(head: Head, first: bytes, options: ReadOptions) -> FormatName:
         return "snap" if first.startswith(b"#") else "edges"
     if b"::" in data[0] or head.name.startswith("u.data") or "_u.data" in head.name:
         return "movielens"
-    tabs = _is_regular(data, b"\t") or is_tabbed_table(data)
+    tabs = (
+        _is_regular(data, b"\t") or is_tabbed_table(data) or (_is_tabbed(data) and all(b"\t" in line for line in data))
+    )
     if is_quoted_table(data):
         return "csv"
     if any(mark in data[0] for mark in MARKS):
@@ -585,7 +659,7 @@ def _is_named_table(head: Head, data: list[bytes]) -> bool:
 def _is_tabbed(data: list[bytes]) -> bool:
     """Return whether lines of different lengths are separated by tabs: groups."""
     counts = [line.count(b"\t") for line in data]
-    return len(data) > 1 and min(counts) > 0 and max(counts) > 2 and len(set(counts)) > 1
+    return len(data) > 1 and 2 * sum(map(bool, counts)) >= len(data) and max(counts) > 2 and len(set(counts)) > 1
 
 
 def _is_regular(data: list[bytes], mark: bytes) -> bool:
