@@ -160,6 +160,11 @@ class GridRows:
         self._rows = 0
         self._names: dict[Any, int] = {}
         self._held: list[pa.RecordBatch] = []
+        self._members: set[Any] = set()  # of named groups, of which the first lines showed no name among the members
+        # Sums of hashes of the entries and of the turned ones, and the entries on the diagonal, of a long matrix.
+        self._sums = [0, 0, 0]
+        plan = layout.plan
+        self._is_watched = plan.is_sample and not plan.is_asked and options.bipartite
         self._is_adjacency = layout.plan.layout == "adjacency"
         _refuse_totals(name, [layout.names[at] for at in layout.plan.values] if layout.names else [])
 
@@ -175,22 +180,57 @@ class GridRows:
         else:
             for name in parsed.row_names:
                 self._rows += 1
-                if self._names.setdefault(name, self._rows) != self._rows and plan.values:
+                first = self._names.setdefault(name, self._rows)
+                if first != self._rows and plan.values:
                     raise InputError(
-                        f"{self._name}: the rows {self._names[name]:,} and {self._rows:,} of the matrix have the same "
-                        f"name {name!r}; make the names of rows distinct, or use another layout (--layout)"
+                        f"{self._name}: the rows {first:,} and {self._rows:,} of the matrix have the same name "
+                        f"{name!r}; make the names of rows distinct, or use another layout (--layout)"
+                    )
+                if first != self._rows and self._is_watched:
+                    raise InputError(
+                        f"{self._name}: the lines {first:,} and {self._rows:,} of data begin with {name!r}, although "
+                        f"the first lines all begin with another word, as with names of groups; {_AS_GROUPS}"
                     )
             _refuse_totals(self._name, parsed.row_names if plan.values else ())
             self._rows -= len(parsed.row_names)
         self._rows += len(parsed.row_names)
+        if self._is_watched:
+            self._watch(batch)
         if not self._is_adjacency:
             return batch
         self._held.append(batch)
         return None
 
+    def _watch(self, batch: pa.RecordBatch) -> None:
+        """Keep what tells at the end whether the first lines showed the layout of all."""
+        if not self._layout.plan.values:
+            self._members.update(batch.column("v").unique().to_pylist())
+            return
+        for u, v in zip(batch.column("u").to_pylist(), batch.column("v").to_pylist(), strict=True):
+            self._sums[0] += hash((str(u), str(v)))
+            self._sums[1] += hash((str(v), str(u)))
+            self._sums[2] += str(u) == str(v)
+
+    def _check_watched(self) -> None:
+        """Raise InputError if the lines after the first ones show another layout."""
+        shared = self._members & set(self._names)
+        if shared:
+            raise InputError(
+                f"{self._name}: {min(map(str, shared))!r} is the first word of a line and a later word of another, so "
+                f"the lines may list neighbours; {_AS_GROUPS}, or layout='adjacency' (--layout adjacency)"
+            )
+        forward, backward, on_diagonal = self._sums
+        if self._rows == len(self._layout.plan.values) and forward and forward == backward and not on_diagonal:
+            raise InputError(
+                f"{self._name} is a symmetric matrix of {self._rows:,} rows with an empty diagonal: choose "
+                "layout='adjacency' (--layout adjacency) if rows and columns are the same vertices, layout='matrix' "
+                "(--layout matrix) if they are two layers"
+            )
+
     def finish(self, info: SourceInfo) -> Iterator[pa.RecordBatch]:
         """Yield the edges that waited for the end, and note what was read."""
         plan, layout = self._layout.plan, self._layout
+        self._check_watched()
         info.notes.append(f"read as {_TITLES[plan.layout]}: {self._rows:,} rows")
         if self._is_adjacency:
             yield from self._adjacent(info)
@@ -232,6 +272,7 @@ class GridRows:
         return [names[(self._names[row] if self._names else row) - 1] for row in rows]
 
 
+_AS_GROUPS = "choose layout='groups' (--layout groups)"
 _TITLES = {"matrix": "a matrix", "adjacency": "an adjacency", "groups": "groups"}
 
 

@@ -44,7 +44,6 @@ from papilio.storage.objects import (
     Sheet,
     adjacency_graph,
     are_numbers,
-    arrow_column,
     cell_of_object,
     choose_layout,
     entries_of,
@@ -55,7 +54,7 @@ from papilio.storage.objects import (
     value_mask,
 )
 from papilio.storage.vertices import Vertices, from_vertices
-from papilio.storage.where import Condition, read_conditions
+from papilio.storage.where import Condition, arrow_column, read_conditions
 
 if TYPE_CHECKING:
     import networkx
@@ -71,6 +70,7 @@ def from_networkx(
     u: str | Collection[Hashable] | None = None,
     sign: str | None = None,
     positive_from: float | None = None,
+    where: Sequence[Condition] = (),
 ) -> LabelledGraph:
     """Read a NetworkX graph; directions and parallel edges are merged, isolated nodes are kept.
 
@@ -83,6 +83,8 @@ def from_networkx(
         Edge attribute whose value determines the sign.
     positive_from : float, optional
         As :func:`from_numpy`.
+    where : sequence of :class:`papilio.storage.where.Condition`
+        Conditions on attributes of the edges. All edges show the layers; all nodes are kept.
 
     Raises
     ------
@@ -91,7 +93,7 @@ def from_networkx(
     InputError
         For an attribute or a value that no node has.
     """
-    return from_vertices(Vertices.of_networkx(graph), kind, u, sign, positive_from)
+    return from_vertices(Vertices.of_networkx(graph), kind, u, sign, positive_from, where)
 
 
 @checked
@@ -102,6 +104,7 @@ def from_igraph(
     u: str | Collection[Hashable] | None = None,
     sign: str | None = None,
     positive_from: float | None = None,
+    where: Sequence[Condition] = (),
 ) -> LabelledGraph:
     """Read an igraph graph; the attribute ``name`` becomes the labels. Layers are found as in :func:`from_networkx`.
 
@@ -120,7 +123,7 @@ def from_igraph(
     GraphError, InputError
         As :func:`from_networkx`.
     """
-    return from_vertices(Vertices.of_igraph(graph), kind, u, sign, positive_from)
+    return from_vertices(Vertices.of_igraph(graph), kind, u, sign, positive_from, where)
 
 
 @checked
@@ -131,12 +134,13 @@ def from_graph_tool(
     u: str | Collection[Hashable] | None = None,
     sign: str | None = None,
     positive_from: float | None = None,
+    where: Sequence[Condition] = (),
 ) -> LabelledGraph:
     """Read a graph-tool graph or view by its internal property maps; parameters and errors as :func:`from_igraph`.
 
     Labels are the property ``name``, else the vertex indices; the other properties may define the layers.
     """
-    return from_vertices(Vertices.of_graph_tool(graph), kind, u, sign, positive_from)
+    return from_vertices(Vertices.of_graph_tool(graph), kind, u, sign, positive_from, where)
 
 
 def _labelled(graph: Graph | LabelledGraph) -> LabelledGraph:
@@ -626,7 +630,7 @@ def _arranged(obj: Any, options: dict[str, Any], choice: dict[str, Any]) -> Labe
     if any(base.__module__.startswith("scipy.sparse") for base in type(obj).__mro__):
         return obj, rest | ({"where": where} if where else {})
     if _is_graph(obj):
-        return obj, options | {name: value for name, value in choice.items() if value is not None}
+        return obj, rest | ({"where": where} if where else {})
     is_stream = hasattr(obj, "__arrow_c_stream__") and package not in ("pandas", "polars")
     if is_stream and not hasattr(obj, "column"):
         obj = _as_table(obj)

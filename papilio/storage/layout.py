@@ -255,6 +255,8 @@ class Plan:
     ends: tuple[int, int] | None = None  # other columns of the ends than by place
     notes: tuple[str, ...] = field(default=())
     is_asked: bool = False  # whether the user chose the layout
+    is_sample: bool = False  # whether only the first rows were seen
+    weight: int | None = None  # column of weights, of which a later 0 would be an error, see zero_weights
 
 
 def decide(seen: Evidence, asked: Layout | None, *, bipartite: bool = True) -> Plan:
@@ -265,24 +267,25 @@ def decide(seen: Evidence, asked: Layout | None, *, bipartite: bool = True) -> P
     if asked is not None:
         return _as_asked(seen, asked)
     if seen.are_groups or seen.is_ragged:
-        return _decide_lists(seen, bipartite)
+        return replace(_decide_lists(seen, bipartite), is_sample=not seen.complete)
     found = _possible(seen)
     if len(found) > 1:
         raise InputError(ambiguous(seen, *found))
-    plan = plan_of(seen, found[0])
+    plan = replace(plan_of(seen, found[0]), is_sample=not seen.complete)
     if plan.layout == "edges":
         _refuse_lists_in_cells(seen)
-        _refuse_complete_weights(seen)
-    elif plan.layout == "matrix":
-        _refuse_full_rows(seen)
-        _refuse_doubtful_key(seen)
-    if plan.layout == "matrix" and _is_symmetric(seen):
-        if bipartite and not _is_clear_adjacency(seen):
-            raise InputError(ambiguous(seen, "matrix", "adjacency"))
-        note = "the matrix is symmetric, with an empty diagonal, and was read as an adjacency matrix"
-        plan = plan_of(seen, "adjacency")
-        return replace(plan, notes=(*plan.notes, note))
-    return plan
+        return replace(plan, weight=_refuse_complete_weights(seen))
+    if plan.layout == "groups":
+        return plan
+    _refuse_full_rows(seen)
+    _refuse_doubtful_key(seen)
+    if not _is_symmetric(seen):
+        return plan
+    if bipartite and not _is_clear_adjacency(seen):
+        raise InputError(ambiguous(seen, "matrix", "adjacency"))
+    note = "the matrix is symmetric, with an empty diagonal, and was read as an adjacency matrix"
+    plan = plan_of(seen, "adjacency")
+    return replace(plan, notes=(*plan.notes, note))
 
 
 def _as_asked(seen: Evidence, asked: Layout) -> Plan:
@@ -357,6 +360,9 @@ def _possible(seen: Evidence) -> list[Layout]:
         if is_bare and not all(0 in seen.columns[at] for at in seen.values):
             return ["edges"]  # a table of properties, whose ends nobody can tell
         if _may_be_matrix(seen):
+            return ["matrix"]
+        ends = () if seen.ends is None or seen.names else (cell for at in seen.ends for cell in seen.columns[at])
+        if any(isinstance(cell, float) and cell != int_or_none(cell) for cell in ends):
             return ["matrix"]
         if not seen.names and seen.key is None and seen.width > 4:
             return ["matrix"] if all(seen.entries) else ["edges", "matrix"]
@@ -738,33 +744,44 @@ def _refuse_doubtful_key(seen: Evidence) -> None:
         )
 
 
-def _refuse_complete_weights(seen: Evidence) -> None:
-    """Raise InputError for a table of all pairs with a weight each, some of them 0: a matrix written as a list."""
+def _refuse_complete_weights(seen: Evidence) -> int | None:
+    """Raise InputError for a table of all pairs with a weight each, some of them 0: a matrix written as a list.
+
+    Returns the column of weights if there is no 0 so far, and rows after these may hold one.
+    """
     if seen.ends is None or seen.signed or seen.filtered:
-        return
+        return None
     at = seen.weight if seen.weight is not None else _weight_of(seen)
     if at is None or at in seen.ends or at >= seen.width:
-        return
+        return None
     weights = seen.columns[at]
     zeros = sum(entry_of(cell) is False for cell in weights)
+    has_own_zero = plain_name(seen.name(at)) in _RATINGS or any(map(_is_negative, weights))
     if not zeros:
-        return
+        return None if seen.complete or has_own_zero else at
     u, v = (seen.columns[end] for end in seen.ends)
     n_pairs, n_all = len(set(zip(u, v, strict=True))), len(set(u)) * len(set(v))
     only_bits = all(entry_of(cell) is not None and (isinstance(cell, str) or cell in (0, 1)) for cell in weights)
-    is_rating = plain_name(seen.name(at)) in _RATINGS
-    if n_pairs < n_all and (is_rating or any(map(_is_negative, weights))) and not only_bits and seen.weight is None:
-        return
-    name = seen.name(at) or f"column {at + 1}"
-    ref = seen.name(at) or f"{at + 1}"
+    if n_pairs < n_all and has_own_zero and not only_bits and seen.weight is None:
+        return None
     said = next(cell for cell in weights if entry_of(cell) is False)
-    wanted = f"{ref} > 0" if is_number(said) and not isinstance(said, bool) else f"{ref} != {said}"
     n_left = len({pair for pair, cell in zip(zip(u, v, strict=True), weights, strict=True) if entry_of(cell)})
     part = "" if seen.complete else f" of the first {len(seen.rows):,}"
     raise InputError(
-        f"{seen.source}: {name} is {said} in {zeros:,}{part} rows, as in a matrix written as a list; with all rows as "
-        f"edges: {_sized(len(set(u)), len(set(v)), n_pairs)}; without zeros: {n_left:,} edges. Choose "
-        f'where="{wanted}" (--where "{wanted}"), or layout=\'edges\' (--layout edges) for all rows'
+        zero_weights(
+            seen.source, seen.name(at), at, said, f"{zeros:,}{part} rows",
+            f"with all rows as edges: {_sized(len(set(u)), len(set(v)), n_pairs)}; without zeros: {n_left:,} edges. ",
+        )
+    )  # fmt: skip
+
+
+def zero_weights(source: str, name: str, at: int, said: Cell, where: str, counts: str = "") -> str:
+    """Return the message about weights of 0 in a list of edges, in the column ``at``."""
+    ref = name or f"{at + 1}"
+    wanted = f"{ref} > 0" if is_number(said) and not isinstance(said, bool) else f"{ref} != {said}"
+    return (
+        f"{source}: {name or f'column {at + 1}'} is {said} in {where}, as in a matrix written as a list; {counts}"
+        f'Choose where="{wanted}" (--where "{wanted}"), or layout=\'edges\' (--layout edges) for all rows'
     )
 
 

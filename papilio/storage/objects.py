@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from papilio.errors import GraphError, InputError
 from papilio.graph import GraphKind
 from papilio.storage.column_choice import are_named_ends, pick_ends, plain_name
-from papilio.storage.formats import cell_of
 from papilio.storage.labelled import (
     LabelledGraph,
     MatrixEntries,
@@ -27,9 +26,20 @@ from papilio.storage.labelled import (
     label_array,
     read_signs,
 )
-from papilio.storage.layout import TOTALS, Evidence, Layout, Missing, Plan, decide, entry_of, is_missing_word, is_number
+from papilio.storage.layout import (
+    TOTALS,
+    Evidence,
+    Layout,
+    Missing,
+    Plan,
+    decide,
+    entry_of,
+    is_missing_word,
+    is_number,
+    zero_weights,
+)
 from papilio.storage.two_colours import two_colours
-from papilio.storage.where import Condition
+from papilio.storage.where import Condition, arrow_column, has_zero
 
 _SAMPLE_ROWS = 2000
 _SAMPLE_CELLS = 1 << 18
@@ -56,7 +66,11 @@ class Sheet:
 
     def cell(self, value: Any) -> Any:
         """Return a value as a cell; in an array of text a number is one, as in a file."""
-        return cell_of(value.encode()) if self.is_text else cell_of_object(value)
+        if not self.is_text:
+            return cell_of_object(value)
+        from papilio.storage.formats import cell_of  # slow to import, and only needed for text
+
+        return cell_of(value.encode())
 
     def sample(self) -> list[list[Any]]:
         """Return the first rows as plain cells."""
@@ -181,7 +195,11 @@ def choose_layout(sheet: Sheet, asked: Layout | None, options: Mapping[str, Any]
         signed=options.get("sign") is not None or options.get("positive_from") is not None,
         filtered=options.get("where") is not None,
     )
-    return decide(seen, asked, bipartite=kind == "bipartite")
+    plan = decide(seen, asked, bipartite=kind == "bipartite")
+    if plan.weight is not None and has_zero(arrow_column(sheet.columns[plan.weight])):
+        later = f"rows after the first {len(rows):,}"
+        raise InputError(zero_weights(sheet.what, seen.name(plan.weight), plan.weight, 0, later))
+    return plan
 
 
 def _refuse_lists(sheet: Sheet) -> None:
@@ -262,22 +280,6 @@ def value_mask(what: str, condition: Condition, values: Any) -> NDArray[np.bool_
     if found is None:
         raise InputError(f"{what}: the entries are no numbers, so where={condition.text!r} does not apply")
     return found
-
-
-def arrow_column(values: Any) -> Any:
-    """Return a column of any library as an Arrow array."""
-    import pyarrow as pa
-
-    if isinstance(values, pa.ChunkedArray):
-        joined = values.combine_chunks()
-        return pa.concat_arrays(joined.chunks) if isinstance(joined, pa.ChunkedArray) else joined
-    if hasattr(values, "to_arrow"):
-        return values.to_arrow()
-    try:
-        found = pa.array(values, from_pandas=True)
-        return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
-    except (pa.ArrowException, TypeError):
-        return pa.array([None if cell_of_object(each) is None else str(each) for each in _listed(values)])
 
 
 def _plain(label: Any) -> Any:

@@ -489,7 +489,7 @@ def _is_mark(part: bytes) -> bool:
 
 def _is_apart(first: list[bytes], rows: list[list[bytes]]) -> bool:
     """Return whether a first line of words is apart from all others: no word of it occurs again in its column."""
-    if not rows or sum(map(bool, first)) < 2 or any(part and time_type(part) != "text" for part in first):
+    if not rows or sum(map(bool, first)) < 2 or any(part and _is_numeric(part) for part in first):
         return False
     if Counter(map(len, rows)).most_common(1)[0][0] != len(first):
         return False
@@ -534,7 +534,7 @@ def _label_type(head: Head, layout: TextLayout, first: list[bytes], at: int) -> 
 
 def _line_of(head: Head, layout: TextLayout, row: list[bytes]) -> int:
     data = head.data_lines((), layout.skip_lines)
-    return next(at + 1 for at, line in data if fields_of(layout, line) == row)
+    return next((at + 1 for at, line in data if fields_of(layout, line) == row), layout.skip_lines + 1)
 
 
 def _refuse_blanks(head: Head, layout: TextLayout, first: list[bytes], options: ReadOptions) -> None:
@@ -684,7 +684,7 @@ def _has_sizes(head: Head, data: list[bytes]) -> bool:
     rest = [row for row in map(layout.split, data[1:]) if len(row) > 1 and is_integer(row[0])]
     if not rest:
         return n_lines == 0 and head.complete
-    if any(int(row[0]) > n_u or (is_integer(row[1]) and int(row[1]) > n_v) for row in rest):
+    if 0 in (n_u, n_v) or any(int(row[0]) > n_u or (is_integer(row[1]) and int(row[1]) > n_v) for row in rest):
         return False
     if len(rest[0]) != 3:
         return True

@@ -71,6 +71,31 @@ class Condition:
         return of_word[encoded.indices.to_numpy(zero_copy_only=False)] if len(words) else np.zeros(0, bool)
 
 
+def arrow_column(values: Any) -> Any:
+    """Return a column of any library as an Arrow array."""
+    if isinstance(values, pa.ChunkedArray):
+        joined = values.combine_chunks()
+        return pa.concat_arrays(joined.chunks) if isinstance(joined, pa.ChunkedArray) else joined
+    if hasattr(values, "to_arrow"):
+        return values.to_arrow()
+    try:
+        found = pa.array(values, from_pandas=True)
+        return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+    except (pa.ArrowException, TypeError):
+        return pa.array([None if each is None or each != each else str(each) for each in values])
+
+
+def has_zero(column: pa.Array) -> bool:
+    """Return whether a column of numbers, or of their text, holds a 0."""
+    import pyarrow.compute as pc
+
+    kind = column.type
+    if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        return bool(pc.any(pc.equal(column.cast(pa.float64(), safe=False), 0)).as_py())
+    text = pc.utf8_trim(column.cast(pa.large_string()), " \t")
+    return bool(pc.any(pc.match_substring_regex(text, r"^([+-]?(0+([.,]0*)?|[.,]0+)|(?i:false))$")).as_py())
+
+
 def read_conditions(given: str | Sequence[str] | None, decimal: Decimal | None = None) -> tuple[Condition, ...]:
     """Return the conditions of ``where``; raise InputError for a text that is none."""
     several = () if given is None else (given,) if isinstance(given, str) else tuple(given)
@@ -90,7 +115,9 @@ def _read(text: str, decimal: Decimal) -> Condition:
             column = column[1:-1]
     column = int(column) if isinstance(column, str) and column.isdecimal() else column
     assert isinstance(value, str)
-    number = number_of(value) if decimal == "." else number_of(value, ",")
+    number = number_of(value)
+    if number is None and decimal == ",":
+        number = number_of(value, ",")
     if number is None and number_of(value.replace(",", ".")) is not None and found["sign"] not in ("==", "=", "!="):
         raise InputError(f"where is {text!r}, whose value is no number: write {value.replace(',', '.')!r}")
     if number is not None:
