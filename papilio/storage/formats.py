@@ -46,7 +46,8 @@ from papilio.storage.column_choice import (
     find_column,
     show_column,
 )
-from papilio.storage.layout import MISSING, Cell, Layout, Missing, Plan
+from papilio.storage.evidence import MISSING, Cell, Layout, Missing
+from papilio.storage.layout import Plan
 from papilio.storage.quotes import iter_records, split_record
 from papilio.storage.where import Condition
 
@@ -114,7 +115,7 @@ class ReadOptions:
     header: bool | None = None  # whether the first line holds names or sizes; None to infer from the content
     skip_malformed: bool = False  # count malformed lines instead of ending the conversion
     encoding: str | None = None  # encoding of text; None for UTF-8, or UTF-16 with a byte order mark
-    quotes: bool | None = None  # whether fields may be quoted; None for csv only
+    quotes: bool | None = None  # whether fields may be quoted; None for csv, and tsv with a quoted first line
     layout: Layout | None = None  # what a line is; None for the content to decide
     decimal: Decimal | None = None  # decimal point of numbers; None: commas only where they do not separate fields
     missing: Missing | None = None  # what becomes of missing values; None for an error

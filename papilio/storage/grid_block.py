@@ -11,6 +11,7 @@ import pyarrow as pa
 from papilio.errors import InputError
 from papilio.graph import MAX_VERTICES
 from papilio.storage.column_choice import Decimal, plain_name
+from papilio.storage.evidence import TOTALS, entry_of
 from papilio.storage.formats import (
     BLANKS,
     Declared,
@@ -23,7 +24,6 @@ from papilio.storage.formats import (
     has_leading_zero,
     is_integer,
 )
-from papilio.storage.layout import TOTALS, entry_of
 from papilio.storage.quotes import BROKEN_QUOTES, Block
 from papilio.storage.text_block import Malformed, ParsedBlock, Problem, decoded, records_of
 from papilio.storage.two_colours import two_colours

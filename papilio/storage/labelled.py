@@ -22,8 +22,8 @@ from papilio.errors import GraphError, InputError
 from papilio.extras import import_extra
 from papilio.graph import BipartiteGraph, GraphKind, UnipartiteGraph, check_layer, unique_edges
 from papilio.storage.edge_files import numbers_of
+from papilio.storage.evidence import MISSING, is_missing_word
 from papilio.storage.layers import Layers
-from papilio.storage.layout import MISSING, is_missing_word
 from papilio.storage.sides import Sides, object_array
 
 Graph = BipartiteGraph | UnipartiteGraph

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from papilio.errors import GraphError, InputError
 from papilio.graph import GraphKind
 from papilio.storage.column_choice import are_named_ends, pick_ends, plain_name
+from papilio.storage.evidence import TOTALS, Evidence, Layout, Missing, entry_of, is_missing_word, is_number
 from papilio.storage.labelled import (
     LabelledGraph,
     MatrixEntries,
@@ -26,18 +27,7 @@ from papilio.storage.labelled import (
     label_array,
     read_signs,
 )
-from papilio.storage.layout import (
-    TOTALS,
-    Evidence,
-    Layout,
-    Missing,
-    Plan,
-    decide,
-    entry_of,
-    is_missing_word,
-    is_number,
-    zero_weights,
-)
+from papilio.storage.layout import Plan, decide, zero_weights
 from papilio.storage.two_colours import two_colours
 from papilio.storage.where import Condition, arrow_column, has_zero
 
@@ -196,6 +186,11 @@ def choose_layout(sheet: Sheet, asked: Layout | None, options: Mapping[str, Any]
         filtered=options.get("where") is not None,
     )
     plan = decide(seen, asked, bipartite=kind == "bipartite")
+    fractions = (cell for row in rows for cell in row[:2] if isinstance(cell, float) and not cell.is_integer())
+    if sheet.is_text and plan.layout == "edges" and (fraction := next(fractions, None)) is not None:
+        raise InputError(
+            f"{sheet.what} holds text such as '{fraction}', no label; if it is a matrix, use .astype(float)"
+        )
     if plan.weight is not None and has_zero(arrow_column(sheet.columns[plan.weight])):
         later = f"rows after the first {len(rows):,}"
         raise InputError(zero_weights(sheet.what, seen.name(plan.weight), plan.weight, 0, later))

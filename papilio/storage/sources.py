@@ -23,6 +23,7 @@ from pyarrow import fs as arrow_fs
 
 from papilio.errors import InputError
 from papilio.storage.column_choice import SignRule, choose_columns
+from papilio.storage.evidence import MISSING
 from papilio.storage.formats import (
     BLANKS,
     Declared,
@@ -39,7 +40,7 @@ from papilio.storage.formats import (
 )
 from papilio.storage.held import held_matrix
 from papilio.storage.inputs import InputFile, InputLocation
-from papilio.storage.layout import MISSING, Plan, zero_weights
+from papilio.storage.layout import Plan, zero_weights
 from papilio.storage.objects import sheet_of
 from papilio.storage.sealed import DECODING_ERRORS
 from papilio.storage.text import TextSource

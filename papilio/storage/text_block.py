@@ -22,6 +22,7 @@ import pyarrow.csv as arrow_csv
 from numpy.typing import NDArray
 
 from papilio.storage.column_choice import show_column
+from papilio.storage.evidence import MISSING, is_missing_word
 from papilio.storage.formats import (
     BLANKS,
     LineCounts,
@@ -31,7 +32,6 @@ from papilio.storage.formats import (
     has_leading_zero,
     time_type,
 )
-from papilio.storage.layout import MISSING, is_missing_word
 from papilio.storage.quotes import BROKEN_QUOTES, Block, count_ends, count_inner, iter_records
 from papilio.storage.where import has_zero
 

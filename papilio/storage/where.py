@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from papilio.errors import InputError
 from papilio.storage.column_choice import Decimal, number_of
-from papilio.storage.layout import is_missing_word
+from papilio.storage.evidence import is_missing_word
 
 _CONDITION = re.compile(r"\s*(?P<column>[^<>=!]+?)\s*(?P<sign><=|>=|==|!=|<|>|=)\s*(?P<value>.*?)\s*\Z", re.S)
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {

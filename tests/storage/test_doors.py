@@ -32,10 +32,10 @@ from scipy.io import mmwrite
 
 import papilio
 from papilio.errors import PapilioError
+from papilio.storage.any_object import label_any
 from papilio.storage.formats import ReadOptions
 from papilio.storage.graph_files import HEAD_BYTES, find_graph_format, is_graph_format, read_graph_file
 from papilio.storage.inputs import InputFile, expand_inputs
-from papilio.storage.interop import label_any
 from papilio.storage.labelled import LabelledGraph
 from papilio.storage.sources import open_source
 from papilio.storage.where import read_conditions

@@ -18,7 +18,8 @@ from scipy import sparse
 
 import papilio
 from papilio.errors import GraphError, InputError, InputWarning, MalformedLineError, PapilioError
-from papilio.storage.layout import Evidence, decide
+from papilio.storage.evidence import Evidence
+from papilio.storage.layout import decide
 from papilio.storage.where import read_conditions
 from tests.conftest import ROOT
 from tests.tools.commands import Run
