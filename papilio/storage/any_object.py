@@ -127,8 +127,8 @@ def _find_reader(obj: Any) -> Callable[..., LabelledGraph]:
         return from_pairs
     raise InputError(
         f"cannot read a graph from {type(obj).__module__}.{type(obj).__qualname__}; expected a graph of Papilio, "
-        "NetworkX, igraph, graph-tool, SciPy sparse, pandas (DataFrame), Arrow (pyarrow, polars, DuckDB), NumPy "
-        "(array), or pairs"
+        "NetworkX, igraph, graph-tool, SciPy sparse, pandas (DataFrame, Series), Arrow (pyarrow, polars, DuckDB), "
+        "NumPy (array), a dictionary of sets, or pairs"
     )
 
 
@@ -251,7 +251,8 @@ def _read_series(
         return groups_graph("the Series", rows, kind, layout, missing)
     if series.index.nlevels != 2 or layout not in (None, "matrix", "edges"):
         raise InputError(
-            f"a Series with {series.index.nlevels} levels of names is no graph; expected two levels, or collections"
+            f"a Series with {series.index.nlevels} levels of names cannot be read as {layout or 'a graph'}; expected "
+            "two levels, such as plant and bee, with a number each, or one level with a set or list each"
         )
     if layout == "edges":
         frame = series.index.to_frame(index=False)

@@ -392,7 +392,9 @@ def _as_column(name: Any, column: Any, labels: LabelsAs | None) -> pa.Array | ND
     else:
         row = found.is_null().to_pylist().index(True) if found.null_count else None
     if row is not None:
-        raise GraphError(f"column {name!r} has a missing value in row {row}; drop or fill it")
+        raise GraphError(
+            f"column {name!r} has a missing value in row {row}; fill it, or leave out its row (missing='drop')"
+        )
     if labels == "text":
         if found is not None:
             return found.cast(pa.large_string())

@@ -524,8 +524,8 @@ def _refuse_full_rows(seen: Evidence) -> None:
         return
     raise InputError(
         f"{seen.source} has {seen.width} columns of numbers without names, and no zero: as a matrix, each row is "
-        f"joined to all columns. If two columns are the ends of edges, pass these two (array[:, :2]); else set "
-        f"layout='matrix' (--layout matrix)"
+        "joined to all columns. If two columns are the ends of edges, name them and set layout='edges' (--u 1 --v 2 "
+        "--layout edges; of an array, pass array[:, :2]); else set layout='matrix' (--layout matrix)"
     )
 
 

@@ -290,7 +290,8 @@ class ParquetSource:
             if column.null_count:
                 raise InputError(
                     f"{name}: column {title} has {column.null_count} missing values "
-                    f"in rows {start} to {start + len(column) - 1}; remove them"
+                    f"in rows {start} to {start + len(column) - 1}; fill them, or leave them out (missing='drop', "
+                    "--missing drop)"
                 )
         if self._options.sign is not None:
             columns[2] = self._signs(self._options.sign, columns[2])

@@ -266,7 +266,10 @@ def _grid(head: Head, layout: TextLayout, seen: Evidence, plan: Plan, options: R
         if names and labels[1] == "integer" and list(map(int, names)) != list(range(1, len(names) + 1)):
             labels[1] = "text"
         if len(set(names)) < len(names):
-            raise InputError(f"{head.name}: several columns of the matrix have one name; make them distinct")
+            again = next(name for name in names if names.count(name) > 1).decode(errors="replace")
+            raise InputError(
+                f"{head.name}: several columns of the matrix are called {again!r}; make their names distinct"
+            )
     elif is_text(part for row in rows for part in row[start:] if part):
         labels[1] = "text"
     if plan.layout == "adjacency":
