@@ -117,7 +117,7 @@ def _sniff(head: Head, first: bytes, options: ReadOptions) -> FormatName:
     if declared := declared_mark(head):
         return "tsv" if declared == b"\t" else "csv"
     data = [line for _, line in head.data_lines((b"%",) if percent else (b"#",))]
-    is_edges = options.layout in (None, "edges")
+    is_edges = options.layout in (None, "edges") and not (data and _is_named_table(head, data))
     if is_edges and options.header is not False and not (percent and _konect_kind(head)) and _has_sizes(head, data):
         return "sizes"
     if percent:

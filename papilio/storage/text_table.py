@@ -179,7 +179,7 @@ def _evident(head: Head, layout: TextLayout, rows: list[list[bytes]]) -> list[li
     if len(sizes) == 3 and held.is_edge:
         fits = False
     elif len(sizes) == 2 and held.is_edge:
-        fits = sizes[1] == len(rest) and bool(ids) and min(ids) >= 0 and sizes[0] >= max(ids) + (min(ids) == 0)
+        fits = sizes[1] == len(rest) > 1 and bool(ids) and min(ids) >= 0 and sizes[0] >= max(ids) + (min(ids) == 0)
     if fits or not head.complete:
         return rest
     return [fields_of(layout, held.text), *rest]
