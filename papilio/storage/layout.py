@@ -164,7 +164,7 @@ def _possible(seen: Evidence) -> list[Layout]:
         if is_bare and not all(0 in seen.columns[at] for at in seen.values):
             return ["edges"]  # a table of properties, whose ends nobody can tell
         if _may_be_matrix(seen):
-            return ["matrix"]
+            return ["edges", "matrix"] if is_bare and seen.width == 3 else ["matrix"]  # perhaps ids and a weight
         if not seen.names and seen.key is None and seen.width > 4:
             return ["matrix"] if all(seen.entries) else ["edges", "matrix"]
         has_names = seen.key is not None and not isinstance(seen.columns[seen.key][0], int)

@@ -342,7 +342,7 @@ def is_another(table: Table, door: str, kind: str, read: list[tuple[Any, Any]]) 
     * Groups of two are pairs, one line of members is an edge, and a lone first pair is a header.
     * A symmetric table without names is an adjacency.
     * Three columns of whole numbers without a 0 are edges and their index, or weights.
-    * Numbers do not show that they are names, words of a header do not show that they are labels, and one row nothing.
+    * Numbers do not show that they are names, words of a header or matrix not that they are labels.
     * Names with blanks, quotes or commas do not fit into every text; nor do names of both layers into one set.
     """
     values, (kind_u, kind_v) = table.values, table.kinds
@@ -360,7 +360,7 @@ def is_another(table: Table, door: str, kind: str, read: list[tuple[Any, Any]]) 
             return True
     if (n_v == 1 or "asked" in door) and (are_numbers(table.u) or are_numbers(table.v)):
         return True
-    if n_v == 2 and are_numbers(table.u) and table.are_whole and (values != 0).all():
+    if n_v == 2 and are_numbers(table.u) and table.are_whole and ((values != 0).all() or "dropped" in door):
         return True
     sizes = [len(group) for group in table.groups if group]
     if ("groups" in door or door == "lists of names") and (max(sizes) < 2 or len(sizes) == 1):
@@ -371,7 +371,7 @@ def is_another(table: Table, door: str, kind: str, read: list[tuple[Any, Any]]) 
     is_alone = sum(each == u for each, _ in table.pairs) == 1 == sum(each == v for _, each in table.pairs)
     if is_alone and door.startswith(("pairs, ", "weights, ")) and "header" not in door:
         return True
-    if "headers" in (kind_u, kind_v) or (door.startswith("pairs, header, blanks")):
+    if {"headers", "truth"} & {kind_u, kind_v} or (door.startswith("pairs, header, blanks")):
         return True
     if door == "ids from 1" and table.cells[0][1] + 1 == len(table.cells) - 1:
         return True
@@ -402,7 +402,7 @@ def ranks(pairs: Iterable[tuple[Any, Any]]) -> set[tuple[int, int]]:
 def is_right(table: Table, kind: str, read: list[tuple[Any, Any]]) -> bool:
     """Return whether edges are those of the table: by names, as ends without layers, by places, or by their members."""
     found = {(shown(u), shown(v)) for u, v in read}
-    if kind == "names":
+    if kind == "names" or not found:
         return found == {*table.pairs}
     if kind == "ends":
         return {frozenset(pair) for pair in found} == {frozenset(pair) for pair in table.pairs}
