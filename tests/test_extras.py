@@ -58,13 +58,13 @@ with tempfile.TemporaryDirectory() as directory:
 """,
     "matplotlib": "papilio.count(pairs, papilio.Biclique(2, None)).plot()",
     "networkx": """
-from papilio.storage.interop import to_networkx
+from papilio.storage.interop import (to_networkx)
 to_networkx(graph)
 """,
     "pandas": "papilio.count(pairs, 'butterfly', per='vertex').to_pandas()",
     "polars": "papilio.count(pairs, 'butterfly', per='vertex').to_polars()",
     "scipy": """
-from papilio.storage.interop import to_scipy
+from papilio.storage.interop import (to_scipy)
 to_scipy(graph)
 """,
 }

@@ -21,9 +21,9 @@ from papilio.errors import InputError, StoreError, UnsupportedError
 from papilio.families import Question
 from papilio.graph import BipartiteGraph, GraphKind, UnipartiteGraph
 from papilio.motifs import LAYER_FIELDS, PairSide, SizeOptions
+from papilio.storage.any_object import holds_triples, label_any
 from papilio.storage.files import MANIFEST_NAME, filesystem_of, is_url, local_path
 from papilio.storage.inputs import STANDARD_INPUT
-from papilio.storage.interop import holds_triples, label_any
 from papilio.storage.labelled import LabelledGraph
 from papilio.storage.labels import label_type
 from papilio.storage.layers import Layers, layers_of

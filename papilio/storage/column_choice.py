@@ -39,13 +39,15 @@ _ENDPOINTS = frozenset(
     {*_THINGS, *(f"{thing}id" for thing in _THINGS)}
     | {"uid", "iid", "username", "src", "dst", "destination", "from", "to", "fromid", "toid", "isbn", "asin"}
     | {"left", "right", "row", "col", "column", "node1", "node2", "id1", "id2"}
+    | {"startid", "endid"}
 )
 _VALUES = frozenset(
     {"rating", "weight", "sign", "value", "score", "stars", "vote", "count"}
     | {"freq", "frequency", "abundance", "visit"}
 )
 _TIMES = frozenset({"time", "timestamp", "date", "datetime"})
-_INDEXES = frozenset({"", "unnamed0", "indexlevel0", "rownames"})
+INDEXES = frozenset({"", "unnamed0", "indexlevel0", "rownames"})
+"""Names of columns that number or name the rows."""
 _SHOWN = 12
 """Number of columns listed in a message."""
 
@@ -87,7 +89,8 @@ class WantedColumns:
 
 
 def plain_name(name: str) -> str:
-    """Return a column name in normal form for comparison: without case, blanks and punctuation."""
+    """Return a column name in normal form for comparison: without case, blanks, punctuation, or Neo4j's id spaces."""
+    name = re.sub(r"(:(?:START|END)_ID)\(.*\)\Z", r"\1", name)
     return re.sub(r"[\W_]+", "", name.casefold())
 
 
@@ -99,7 +102,7 @@ def are_names(fields: Sequence[str]) -> bool:
     ends = [name in _ENDPOINTS or name in ("id", "node") for name in names]
     if sum(ends) < 2:
         return False
-    return all(ends[:2]) or all(end or _is_extra(name) for end, name in zip(ends, names, strict=True))
+    return all(ends[:2]) or all(end or is_extra(name) for end, name in zip(ends, names, strict=True))
 
 
 _OF_ONE_SET = frozenset({"source", "target", "src", "dst", "from", "to", "fromnode", "tonode", "node", "person"})
@@ -119,22 +122,24 @@ def are_of_two_sets(names: Sequence[str]) -> bool:
 def is_known_name(name: str) -> bool:
     """Return whether a column name is a usual one of endpoints, ids, values or times."""
     plain = plain_name(name)
-    return plain in _ENDPOINTS or plain in ("u", "v") or plain.endswith("id") or (plain != "" and _is_extra(plain))
+    return plain in _ENDPOINTS or plain in ("u", "v") or plain.endswith("id") or (plain != "" and is_extra(plain))
 
 
 def are_named_ends(names: Sequence[str], ends: tuple[int, int] | None) -> bool:
     """Return whether both columns of the ends have usual names of endpoints or ids."""
     if ends is None or max(ends) >= len(names):
         return False
-    return all(is_known_name(names[at]) and not _is_extra(plain_name(names[at])) for at in ends)
+    return all(is_known_name(names[at]) and not is_extra(names[at]) for at in ends)
 
 
 def _is_value(name: str) -> bool:
     return name in _VALUES or name.removesuffix("s") in _VALUES
 
 
-def _is_extra(name: str) -> bool:
-    return name in _TIMES or name in _INDEXES or _is_value(name)
+def is_extra(name: str) -> bool:
+    """Return whether a column name is a usual one of values, times or indexes."""
+    name = plain_name(name)
+    return name in _TIMES or name in INDEXES or _is_value(name)
 
 
 def pick_ends(names: Sequence[str], excluded: Collection[int] = ()) -> tuple[int, int] | None:
@@ -144,7 +149,7 @@ def pick_ends(names: Sequence[str], excluded: Collection[int] = ()) -> tuple[int
     plain = [plain_name(name) for name in names]
     left = [at for at in range(len(names)) if at not in excluded]
     if len(left) > 2:
-        left = [at for at in left if not (_is_extra(plain[at]) or (at == 0 and plain[at] == "index"))]
+        left = [at for at in left if not (is_extra(plain[at]) or (at == 0 and plain[at] == "index"))]
     if len(left) > 2:
         left = [at for at in left if plain[at] in _ENDPOINTS]
     return (left[0], left[1]) if len(left) == 2 else None
@@ -296,6 +301,12 @@ class _Chooser:
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\Z")
 
 
+def number_of(text: str, decimal: Decimal = ".") -> float | None:
+    """Return the number that a text is, with this decimal point, or None."""
+    plain = text if decimal == "." else text.replace(".", "?").replace(",", ".")
+    return float(plain) if _NUMBER.match(plain) else None
+
+
 @dataclass(frozen=True)
 class SignRule:
     """A rule that turns values into signs: by the words for either sign, or by a threshold."""
@@ -305,10 +316,6 @@ class SignRule:
     negative: tuple[str, ...] = ()
     decimal: Decimal = "."  # the decimal point of numbers; the other mark is then no part of a number
 
-    def _number(self, text: str) -> str:
-        """Return a number with a point; text with the other mark is none."""
-        return text if self.decimal == "." else text.replace(".", "?").replace(",", ".")
-
     def problem(self, text: str) -> str | None:
         """Return the reason why ``text`` has no sign, to follow the name of its column, or None if it has one."""
         if self.positive:
@@ -316,11 +323,11 @@ class SignRule:
                 return None
             known = ", ".join(map(repr, self.positive + self.negative))
             return f"is {text!r}; the sign values are {known}"
-        if _NUMBER.match(self._number(text)):
-            is_finite = math.isfinite(float(self._number(text)))
-            return None if is_finite else f"is {text!r}, outside the range of numbers"
+        number = number_of(text, self.decimal)
+        if number is not None:
+            return None if math.isfinite(number) else f"is {text!r}, outside the range of numbers"
         hint = "name the words with sign_values" if text else "it is empty"
-        if self.decimal == "." and _NUMBER.match(text.replace(",", ".")):
+        if self.decimal == "." and number_of(text, ",") is not None:
             hint = "set decimal to ',' (--decimal ,) if commas are decimal points"
         return f"is {text!r}, not a number; {hint}"
 
@@ -328,7 +335,8 @@ class SignRule:
         """Return the sign of a value that has one."""
         if self.positive:
             return 1 if text in self.positive else -1
-        number = float(self._number(text))
+        number = number_of(text, self.decimal)
+        assert number is not None
         return 1 if (number > 0 if self.threshold is None else number >= self.threshold) else -1
 
     def apply(self, values: pa.Array) -> NDArray[np.int8] | None:

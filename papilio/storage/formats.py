@@ -39,13 +39,15 @@ from papilio.storage.column_choice import (
     USUAL,
     ColumnRef,
     Columns,
+    Decimal,
     SignRule,
     WantedColumns,
     choose_columns,
     find_column,
     show_column,
 )
-from papilio.storage.layout import MISSING, Cell, Layout, Missing, Plan
+from papilio.storage.evidence import MISSING, Cell, Layout, Missing
+from papilio.storage.layout import Plan
 from papilio.storage.quotes import iter_records, split_record
 from papilio.storage.where import Condition
 
@@ -113,8 +115,9 @@ class ReadOptions:
     header: bool | None = None  # whether the first line holds names or sizes; None to infer from the content
     skip_malformed: bool = False  # count malformed lines instead of ending the conversion
     encoding: str | None = None  # encoding of text; None for UTF-8, or UTF-16 with a byte order mark
-    quotes: bool | None = None  # whether fields may be quoted; None for csv only
+    quotes: bool | None = None  # whether fields may be quoted; None for csv, and tsv with a quoted first line
     layout: Layout | None = None  # what a line is; None for the content to decide
+    decimal: Decimal | None = None  # decimal point of numbers; None: commas only where they do not separate fields
     missing: Missing | None = None  # what becomes of missing values; None for an error
     where: tuple[Condition, ...] = ()  # conditions that all lines meet
     max_malformed: float = MAX_MALFORMED  # share of the lines that may be skipped as malformed
@@ -267,6 +270,7 @@ class TextLayout:
     comments: tuple[bytes, ...] = ()  # prefixes of comment lines, skipped before the first line of data
     n_comments: int = 0  # comment lines skipped
     quotes: bool = False  # whether fields may be quoted, see papilio.storage.quotes
+    point: Decimal = "."  # the decimal point of numbers
     skip_lines: int = 0  # lines before the first line of data
     n_columns: int = 2  # fields of every line of data
     columns: Columns = USUAL
@@ -436,8 +440,16 @@ def fields_of(layout: TextLayout, line: bytes) -> list[bytes]:
     return layout.split(line) if fields is None else [part.strip(BLANKS) for part in fields]
 
 
-def cell_of(text: bytes) -> Cell:
-    """Return a field as a number, a word, or None for a missing value; a code such as 007 is a word."""
+_COMMA_NUMBER = re.compile(rb"[+-]?\d+,\d+\Z")
+
+
+def cell_of(text: bytes, decimal: Decimal = ".") -> Cell:
+    """Return a field as a number, a word, or None for a missing value; a code such as 007 is a word.
+
+    With a decimal comma, numbers with a point are numbers, too.
+    """
+    if decimal == "," and _COMMA_NUMBER.match(text):
+        text = text.replace(b",", b".")
     shown = text.decode(errors="replace")
     if not shown or shown in MISSING:
         return None

@@ -268,7 +268,7 @@ def find_graph_format(name: str, head: bytes) -> FormatName | None:
     return begins[0] if begins else None
 
 
-_USED = ("format", "bipartite", "sign", "columns")
+_USED = ("format", "bipartite", "sign", "columns", "where", "decimal")
 """Options that apply to files of graphs."""
 
 
@@ -283,7 +283,7 @@ def _check_options(name: str, options: ReadOptions) -> None:
     if strange:
         raise InputError(
             f"{', '.join(strange)} cannot be used with {name}, a {options.format} file, which takes u (as "
-            "ATTRIBUTE=VALUE of the nodes of layer U), sign, positive_from and kind"
+            "ATTRIBUTE=VALUE of the nodes of layer U), sign, positive_from, where and kind"
         )
     for role in ("u", "sign"):
         given = getattr(options.columns, role)
@@ -317,6 +317,8 @@ def read_graph_file(path: Path, name: str, options: ReadOptions) -> tuple[Labell
     kind: GraphKind = "bipartite" if options.bipartite else "unipartite"
     origin = Origin(f"{row.called} file", "edges")
     if row.read is None:
+        if options.where:
+            raise InputError(f"where cannot be used with {name}, a hypergraph in JSON")
         if kind == "unipartite" or u is not None:
             what = "kind is 'unipartite'" if u is None else f"u is {u!r}"
             raise InputError(f"{what}, but the layers of {name} are the nodes and the edges of a hypergraph")
@@ -328,7 +330,8 @@ def read_graph_file(path: Path, name: str, options: ReadOptions) -> tuple[Labell
     notes = [f"{row.called} reader: {each.message}" for each in issued]
     try:
         layer_u = None if u is None else str(u)
-        labelled = from_vertices(replace(vertices, names=_labels_of(vertices)), kind, layer_u, sign, positive_from)
+        named = replace(vertices, names=_labels_of(vertices))
+        labelled = from_vertices(named, kind, layer_u, sign, positive_from, options.where)
     except InputError as error:
         raise type(error)(f"{name}: {error}") from error
     return replace(labelled, origin=origin), [*filter(None, [labelled.layers.note]), *notes]

@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from papilio.errors import InputError
 from papilio.graph import MAX_VERTICES
-from papilio.storage.column_choice import plain_name
+from papilio.storage.column_choice import Decimal, plain_name
+from papilio.storage.evidence import TOTALS, entry_of
 from papilio.storage.formats import (
     BLANKS,
     Declared,
@@ -23,7 +24,6 @@ from papilio.storage.formats import (
     has_leading_zero,
     is_integer,
 )
-from papilio.storage.layout import TOTALS, entry_of
 from papilio.storage.quotes import BROKEN_QUOTES, Block
 from papilio.storage.text_block import Malformed, ParsedBlock, Problem, decoded, records_of
 from papilio.storage.two_colours import two_colours
@@ -31,9 +31,9 @@ from papilio.storage.two_colours import two_colours
 _ENTRY, _EMPTY, _MISSING, _WORD = 1, 0, -1, -2
 
 
-def _state_of(text: bytes) -> int:
+def _state_of(text: bytes, decimal: Decimal) -> int:
     """Return whether a cell is an entry, empty, missing, or a word that means neither."""
-    cell = cell_of(text)
+    cell = cell_of(text, decimal)
     if cell is None:
         return _MISSING
     entry = entry_of(cell)
@@ -47,7 +47,7 @@ class GridParser:
         self._layout = layout
         self._plan = layout.plan
         self._options = options
-        self._schema = schema
+        self._schema = _schema_of_rows(layout, schema)
         self._states: dict[bytes, int] = {}
 
     def parse(self, block: Block) -> ParsedBlock:
@@ -104,7 +104,7 @@ class GridParser:
             text = fields[at]
             state = states.get(text)
             if state is None:
-                state = states[text] = _state_of(text)
+                state = states[text] = _state_of(text, layout.point)
             if state == _WORD:
                 raise Malformed(f"{text.decode(errors='replace')!r} is no entry of a matrix")
             if state == _MISSING and not (self._plan.blanks and not text):
@@ -136,6 +136,11 @@ class GridParser:
             yield name, _label(text, kind)
 
 
+def _schema_of_rows(layout: TextLayout, schema: pa.Schema) -> pa.Schema:
+    """Return the schema of edges whose rows have no names, but places."""
+    return schema if layout.plan.key is not None else schema.set(0, pa.field("u", pa.int64()))
+
+
 def _label(text: bytes, kind: pa.DataType) -> Any:
     """Return a field as a label; raise Malformed if it is none."""
     if kind == pa.string():
@@ -155,6 +160,11 @@ class GridRows:
         self._rows = 0
         self._names: dict[Any, int] = {}
         self._held: list[pa.RecordBatch] = []
+        self._members: set[Any] = set()  # of named groups, of which the first lines showed no name among the members
+        # Sums of hashes of the entries and of the turned ones, and the entries on the diagonal, of a long matrix.
+        self._sums = [0, 0, 0]
+        plan = layout.plan
+        self._is_watched = plan.is_sample and not plan.is_asked and options.bipartite
         self._is_adjacency = layout.plan.layout == "adjacency"
         _refuse_totals(name, [layout.names[at] for at in layout.plan.values] if layout.names else [])
 
@@ -170,22 +180,57 @@ class GridRows:
         else:
             for name in parsed.row_names:
                 self._rows += 1
-                if self._names.setdefault(name, self._rows) != self._rows and plan.values:
+                first = self._names.setdefault(name, self._rows)
+                if first != self._rows and plan.values:
                     raise InputError(
-                        f"{self._name}: the rows {self._names[name]:,} and {self._rows:,} of the matrix have the same "
-                        f"name {name!r}; make the names of rows distinct, or use another layout (--layout)"
+                        f"{self._name}: the rows {first:,} and {self._rows:,} of the matrix have the same name "
+                        f"{name!r}; make the names of rows distinct, or use another layout (--layout)"
+                    )
+                if first != self._rows and self._is_watched:
+                    raise InputError(
+                        f"{self._name}: the lines {first:,} and {self._rows:,} of data begin with {name!r}, although "
+                        f"the first lines all begin with another word, as with names of groups; {_AS_GROUPS}"
                     )
             _refuse_totals(self._name, parsed.row_names if plan.values else ())
             self._rows -= len(parsed.row_names)
         self._rows += len(parsed.row_names)
+        if self._is_watched:
+            self._watch(batch)
         if not self._is_adjacency:
             return batch
         self._held.append(batch)
         return None
 
+    def _watch(self, batch: pa.RecordBatch) -> None:
+        """Keep what tells at the end whether the first lines showed the layout of all."""
+        if not self._layout.plan.values:
+            self._members.update(batch.column("v").unique().to_pylist())
+            return
+        for u, v in zip(batch.column("u").to_pylist(), batch.column("v").to_pylist(), strict=True):
+            self._sums[0] += hash((str(u), str(v)))
+            self._sums[1] += hash((str(v), str(u)))
+            self._sums[2] += str(u) == str(v)
+
+    def _check_watched(self) -> None:
+        """Raise InputError if the lines after the first ones show another layout."""
+        shared = self._members & set(self._names)
+        if shared:
+            raise InputError(
+                f"{self._name}: {min(map(str, shared))!r} is the first word of a line and a later word of another, so "
+                f"the lines may list neighbours; {_AS_GROUPS}, or layout='adjacency' (--layout adjacency)"
+            )
+        forward, backward, on_diagonal = self._sums
+        if self._rows == len(self._layout.plan.values) and forward and forward == backward and not on_diagonal:
+            raise InputError(
+                f"{self._name} is a symmetric matrix of {self._rows:,} rows with an empty diagonal: choose "
+                "layout='adjacency' (--layout adjacency) if rows and columns are the same vertices, layout='matrix' "
+                "(--layout matrix) if they are two layers"
+            )
+
     def finish(self, info: SourceInfo) -> Iterator[pa.RecordBatch]:
         """Yield the edges that waited for the end, and note what was read."""
         plan, layout = self._layout.plan, self._layout
+        self._check_watched()
         info.notes.append(f"read as {_TITLES[plan.layout]}: {self._rows:,} rows")
         if self._is_adjacency:
             yield from self._adjacent(info)
@@ -195,7 +240,7 @@ class GridRows:
                 info.declared = Declared(*sizes, None, (1,), binding=False)
 
     def _adjacent(self, info: SourceInfo) -> Iterator[pa.RecordBatch]:
-        batch = pa.Table.from_batches(self._held, self._schema).combine_chunks()
+        batch = pa.Table.from_batches(self._held, _schema_of_rows(self._layout, self._schema)).combine_chunks()
         u, v = (batch.column(name).to_pylist() for name in ("u", "v"))
         if self._layout.plan.values:
             self._require_square()
@@ -227,6 +272,7 @@ class GridRows:
         return [names[(self._names[row] if self._names else row) - 1] for row in rows]
 
 
+_AS_GROUPS = "choose layout='groups' (--layout groups)"
 _TITLES = {"matrix": "a matrix", "adjacency": "an adjacency", "groups": "groups"}
 
 

@@ -50,8 +50,8 @@ def _labels_of(labels: NDArray[Any] | None, ids: NDArray[np.int32]) -> tuple[Any
     return [str(labels[at]) for at in ids.tolist()], "text"
 
 
-def held_matrix(sheet: Sheet, format: FormatName, options: ReadOptions) -> HeldSource | None:
-    """Return the edges of a file that holds a matrix, or None if it holds edges; raises as the readers of objects."""
+def held_matrix(sheet: Sheet, format: FormatName, options: ReadOptions) -> HeldSource | Plan:
+    """Return the edges of a file that holds a matrix, or how to read its edges; raises as the readers of objects."""
     columns = options.columns
     wanted = {"u": columns.u, "v": columns.v, "sign": columns.sign, "weight": None}
     if options.labels is not None and options.layout is None and not sheet.names:
@@ -67,7 +67,7 @@ def held_matrix(sheet: Sheet, format: FormatName, options: ReadOptions) -> HeldS
     kind: GraphKind = "bipartite" if options.bipartite else "unipartite"
     plan: Plan = choose_layout(sheet, options.layout, given, kind=kind)
     if plan.layout not in ("matrix", "adjacency"):
-        return None
+        return plan
     threshold = None if options.sign is None else options.sign.threshold
     signed = True if options.sign is not None else None
     held = matrix_graph(

@@ -10,11 +10,9 @@ whose labels then replace the ids, and imports the library that it needs.
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +20,9 @@ from numpy.typing import NDArray
 from papilio.arguments import checked
 from papilio.errors import GraphError, InputError
 from papilio.extras import import_extra
-from papilio.graph import BipartiteGraph, GraphKind, UnipartiteGraph
-from papilio.storage.column_choice import find_column, pick_ends
+from papilio.graph import BipartiteGraph, GraphKind
+from papilio.storage.column_choice import pick_ends
+from papilio.storage.evidence import Evidence, Layout, Missing
 from papilio.storage.labelled import (
     ArrowRows,
     FrameRows,
@@ -39,22 +38,13 @@ from papilio.storage.labelled import (
     read_signs,
     sparse_array,
 )
-from papilio.storage.layout import Evidence, Layout, Missing, Plan, decide
+from papilio.storage.layout import decide
 from papilio.storage.objects import (
-    Sheet,
     adjacency_graph,
-    arrow_column,
-    cell_of_object,
-    choose_layout,
-    entries_of,
-    groups_graph,
-    matrix_graph,
-    sheet_of,
     value_mask,
 )
-from papilio.storage.two_colours import CLEAR_ADJACENCY, are_two_colours
 from papilio.storage.vertices import Vertices, from_vertices
-from papilio.storage.where import Condition, read_conditions
+from papilio.storage.where import Condition
 
 if TYPE_CHECKING:
     import networkx
@@ -70,6 +60,7 @@ def from_networkx(
     u: str | Collection[Hashable] | None = None,
     sign: str | None = None,
     positive_from: float | None = None,
+    where: Sequence[Condition] = (),
 ) -> LabelledGraph:
     """Read a NetworkX graph; directions and parallel edges are merged, isolated nodes are kept.
 
@@ -82,6 +73,8 @@ def from_networkx(
         Edge attribute whose value determines the sign.
     positive_from : float, optional
         As :func:`from_numpy`.
+    where : sequence of :class:`papilio.storage.where.Condition`
+        Conditions on attributes of the edges. All edges show the layers; all nodes are kept.
 
     Raises
     ------
@@ -90,7 +83,7 @@ def from_networkx(
     InputError
         For an attribute or a value that no node has.
     """
-    return from_vertices(Vertices.of_networkx(graph), kind, u, sign, positive_from)
+    return from_vertices(Vertices.of_networkx(graph), kind, u, sign, positive_from, where)
 
 
 @checked
@@ -101,6 +94,7 @@ def from_igraph(
     u: str | Collection[Hashable] | None = None,
     sign: str | None = None,
     positive_from: float | None = None,
+    where: Sequence[Condition] = (),
 ) -> LabelledGraph:
     """Read an igraph graph; the attribute ``name`` becomes the labels. Layers are found as in :func:`from_networkx`.
 
@@ -119,7 +113,7 @@ def from_igraph(
     GraphError, InputError
         As :func:`from_networkx`.
     """
-    return from_vertices(Vertices.of_igraph(graph), kind, u, sign, positive_from)
+    return from_vertices(Vertices.of_igraph(graph), kind, u, sign, positive_from, where)
 
 
 @checked
@@ -130,12 +124,13 @@ def from_graph_tool(
     u: str | Collection[Hashable] | None = None,
     sign: str | None = None,
     positive_from: float | None = None,
+    where: Sequence[Condition] = (),
 ) -> LabelledGraph:
     """Read a graph-tool graph or view by its internal property maps; parameters and errors as :func:`from_igraph`.
 
     Labels are the property ``name``, else the vertex indices; the other properties may define the layers.
     """
-    return from_vertices(Vertices.of_graph_tool(graph), kind, u, sign, positive_from)
+    return from_vertices(Vertices.of_graph_tool(graph), kind, u, sign, positive_from, where)
 
 
 def _labelled(graph: Graph | LabelledGraph) -> LabelledGraph:
@@ -328,7 +323,7 @@ def from_pandas(
     sign : hashable, optional
         Column of the value that determines the sign.
     """
-    names = _pick_columns("data frame", list(frame.columns), u, v, sign)
+    names = pick_columns("data frame", list(frame.columns), u, v, sign)
     columns = [frame[name] for name in names]
     origin = FrameRows(index=frame.index)
     return assemble_columns(columns, names, origin, kind, labels, n_u, n_v, positive_from, missing=missing)
@@ -354,16 +349,8 @@ def from_arrow(
     """
     is_polars = type(table).__module__.partition(".")[0] == "polars"
     if not hasattr(table, "column"):
-        import pyarrow
-
-        try:
-            table = pyarrow.table(table)
-        except (TypeError, ValueError, pyarrow.ArrowException) as error:
-            kind_of = f"{type(table).__module__}.{type(table).__qualname__}"
-            raise InputError(
-                f"a {kind_of} cannot be converted to an Arrow table ({error}); expected one edge per row"
-            ) from error
-    names = _pick_columns("table", list(table.schema.names), u, v, sign)
+        table = as_table(table)
+    names = pick_columns("table", list(table.schema.names), u, v, sign)
     columns = [table.column(name) for name in names]
     origin: Origin = PolarsRows("polars data frame") if is_polars else ArrowRows("pyarrow table")
     return assemble_columns(columns, names, origin, kind, labels, n_u, n_v, positive_from, missing=missing)
@@ -428,8 +415,6 @@ def from_scipy(
     for a matrix of the wrong shape, and GraphError for entries without a sign, or entries on both sides of the diagonal
     that differ in sign.
     """
-    if layout not in (None, "matrix", "adjacency"):
-        raise InputError(f"layout is {layout!r}; a sparse matrix is a matrix or an adjacency")
     if len(matrix.shape) != 2:
         raise InputError(f"a sparse matrix of shape {matrix.shape} is not a graph; expected two dimensions")
     n_u, n_v = (int(size) for size in matrix.shape)
@@ -455,18 +440,11 @@ def from_scipy(
     if kind == "unipartite" and signs is not None:
         _check_symmetric_signs(u, v, signs)
     origin = SparseEntries(format=matrix.format)
-    if layout is None and kind == "bipartite" and n_u == n_v and _is_adjacency(u, v):
-        if n_u < CLEAR_ADJACENCY or not are_two_colours(u.tolist(), v.tolist()):
-            raise InputError(
-                "the sparse matrix can be read in 2 ways, because it is symmetric with an empty diagonal: as a matrix: "
-                f"{n_u:,} x {n_v:,} vertices, {u.size:,} edges; as neighbours of one set of vertices: {n_u:,} "
-                f"vertices, {u.size // 2:,} edges. Choose layout='matrix', or layout='adjacency' or kind='unipartite'"
-            )
-        layout = "adjacency"
-    if layout == "adjacency" and kind == "bipartite":
+    seen = Evidence("the sparse matrix", (), is_matrix=True, shape=(n_u, n_v), places=(u, v))
+    plan = decide(seen, layout, bipartite=kind == "bipartite")
+    if plan.layout == "adjacency" and kind == "bipartite":
         found = adjacency_graph("the sparse matrix", u, v, signs, (n_u, n_v), kind, None, None, origin)
-        note = "the matrix is symmetric, with an empty diagonal, and was read as an adjacency matrix"
-        return replace(found, notes=(note,))
+        return replace(found, notes=plan.notes)
     result = assemble(kind, u, v, signs, n_u, n_v)
     # This format pads its blocks with zeros.
     dropped = {"zeros": 0 if matrix.format == "bsr" else int(present.size - np.count_nonzero(present))}
@@ -475,17 +453,7 @@ def from_scipy(
     return LabelledGraph(result.graph, dropped=dropped, origin=origin)
 
 
-_LEAST_ADJACENCY = 3
-
-
-def _is_adjacency(u: NDArray[np.int64], v: NDArray[np.int64]) -> bool:
-    """Return whether entries (u, v) are those of a simple graph: symmetric, with an empty diagonal."""
-    if u.size < 2 or bool((u == v).any()) or max(int(u.max()), int(v.max())) + 1 < _LEAST_ADJACENCY:
-        return False
-    return np.array_equal(np.sort((u << 32) | v), np.sort((v << 32) | u))
-
-
-def _pick_columns(
+def pick_columns(
     what: str, present: list[Any], u: Hashable | None, v: Hashable | None, sign: Hashable | None
 ) -> list[Any]:
     if (u is None) != (v is None):
@@ -519,175 +487,7 @@ def _check_symmetric_signs(u: NDArray[np.int64], v: NDArray[np.int64], sign: NDA
         raise GraphError(f"entries ({u[at]}, {v[at]}) and ({v[at]}, {u[at]}) differ in sign; they are one edge")
 
 
-def _collected(obj: Any, options: Mapping[str, Any], choice: Mapping[str, Any]) -> Any:
-    """Return the columns to read of a lazy polars or Dask frame, a dataset or a relation; else the object.
-
-    These are the ends of edges and what conditions need; all columns if there are few, or their layout is not clear.
-    """
-    package = type(obj).__module__.partition(".")[0]
-    for base in type(obj).__mro__:
-        if found := _COLLECTORS.get((package, base.__name__)):
-            names_of, collect = found
-            names = [*names_of(obj)]
-            wanted = names
-            if len(names) > _FEW_COLUMNS:
-                chosen = (options.get(name) for name in ("u", "v", "sign"))
-                with suppress(InputError):
-                    wanted = _pick_columns("table", names, *chosen)
-                    needed = [each.column for each in read_conditions(choice["where"])]
-                    wanted += [name for name in names if name in needed and name not in wanted]
-            return collect(obj, wanted)
-    return obj
-
-
-_FEW_COLUMNS = 4
-"""Columns that are all read to decide the layout."""
-
-_COLLECTORS: dict[tuple[str, str], tuple[Callable[[Any], Any], Callable[[Any, list[Any]], Any]]] = {
-    ("polars", "LazyFrame"): (
-        lambda frame: frame.collect_schema().names(),
-        lambda frame, ends: frame.select(ends).collect(),
-    ),
-    ("dask", "DataFrame"): (lambda frame: frame.columns, lambda frame, ends: frame[ends].compute()),
-    ("pyarrow", "Dataset"): (
-        lambda dataset: dataset.schema.names,
-        lambda dataset, ends: dataset.to_table(columns=ends),
-    ),
-    ("pyarrow", "Scanner"): (
-        lambda scanner: scanner.projected_schema.names,
-        lambda scanner, ends: scanner.to_table().select(ends),
-    ),
-    ("_duckdb", "DuckDBPyRelation"): (
-        lambda relation: relation.columns,
-        lambda relation, ends: relation.select(*('"' + name.replace('"', '""') + '"' for name in ends)),
-    ),
-}
-"""How to get the names of all columns, and only some columns, of lazy sources, by package and class."""
-
-
-_READERS: dict[tuple[str, str], Callable[..., LabelledGraph]] = {
-    ("networkx", "Graph"): from_networkx,
-    ("pandas", "DataFrame"): from_pandas,
-    ("pyarrow", "Table"): from_arrow,
-    ("pyarrow", "RecordBatch"): from_arrow,
-    ("numpy", "ndarray"): from_numpy,
-    ("igraph", "Graph"): from_igraph,
-    ("graph_tool", "Graph"): from_graph_tool,
-}
-"""Readers by package and class; SciPy's many sparse classes are identified by their module."""
-
-
-def _find_reader(obj: Any) -> Callable[..., LabelledGraph]:
-    for base in type(obj).__mro__:
-        if base.__module__.startswith("scipy.sparse"):
-            return from_scipy
-        reader = _READERS.get((base.__module__.partition(".")[0], base.__name__))
-        if reader is not None:
-            return reader
-    if hasattr(obj, "__arrow_c_stream__"):
-        return from_arrow
-    if isinstance(obj, Iterable) and not isinstance(obj, Mapping | str | bytes):
-        return from_pairs
-    raise InputError(
-        f"cannot read a graph from {type(obj).__module__}.{type(obj).__qualname__}; expected a graph of Papilio, "
-        "NetworkX, igraph, graph-tool, SciPy sparse, pandas (DataFrame), Arrow (pyarrow, polars, DuckDB), NumPy "
-        "(array), or pairs"
-    )
-
-
-def holds_triples(obj: Any) -> bool:
-    """Return whether an object is an array or a list whose third entries are signs for motifs that need them."""
-    if isinstance(obj, np.ndarray):
-        return obj.ndim == 2 and obj.shape[1] == 3
-    return isinstance(obj, list) and bool(obj) and all(isinstance(row, tuple | list) and len(row) == 3 for row in obj)
-
-
-def label_any(obj: Any, **options: Any) -> LabelledGraph:
-    """Read any object that a ``from_*`` function reads; ``options`` are passed to that function.
-
-    The type is recognised by its class names, so nothing is imported. Raises InputError for an object of another
-    library; other errors as the reader.
-    """
-    if isinstance(obj, LabelledGraph):
-        return obj
-    if isinstance(obj, BipartiteGraph | UnipartiteGraph):
-        return LabelledGraph(obj)
-    choice = {name: options.pop(name, None) for name in ("layout", "where", "missing")}
-    arranged = _arranged(_collected(obj, options, choice), options, choice)
-    if isinstance(arranged, LabelledGraph):
-        return arranged
-    obj, options = arranged
-    reader = _find_reader(obj)
-    known = inspect.signature(reader).parameters
-    unfit = [name for name in options if name not in known]
-    if unfit:
-        raise InputError(
-            f"{', '.join(unfit)} cannot be used with a {type(obj).__name__}, which takes {', '.join([*known][1:])}"
-        )
-    return reader(obj, **options)
-
-
-def _arranged(obj: Any, options: dict[str, Any], choice: dict[str, Any]) -> LabelledGraph | tuple[Any, dict[str, Any]]:
-    """Return the graph of an object that is no list of edges; else the rows of edges to read, and the options."""
-    layout, missing = choice["layout"], choice["missing"]
-    kind: GraphKind = options.get("kind", "bipartite")
-    where = read_conditions(choice["where"])
-    rest = options | {name: choice[name] for name in ("layout", "missing") if choice[name] is not None}
-    if isinstance(obj, Mapping) and not _is_graph(obj):
-        _refuse_unused("dictionary", where, options)
-        return groups_graph(obj, kind, layout, missing)
-    package, name = type(obj).__module__.partition(".")[0], type(obj).__name__
-    if package == "pandas" and name == "Series":
-        return _read_series(obj, kind, layout, missing, where)
-    if any(base.__module__.startswith("scipy.sparse") for base in type(obj).__mro__):
-        return obj, rest | ({"where": where} if where else {})
-    if _is_graph(obj):
-        return obj, options | {name: value for name, value in choice.items() if value is not None}
-    is_stream = hasattr(obj, "__arrow_c_stream__") and package not in ("pandas", "polars")
-    if is_stream and not hasattr(obj, "column"):
-        obj = _as_table(obj)
-    sheet = sheet_of(obj)
-    if sheet is None and not isinstance(obj, np.ndarray) and not hasattr(obj, "__arrow_c_stream__"):
-        listed = _listed_rows(obj, kind, layout, missing)
-        if isinstance(listed, LabelledGraph):
-            return listed
-        obj, sheet = listed
-    if sheet is None:
-        return obj, rest
-    asked = layout if layout is not None else None
-    plan = choose_layout(sheet, asked, options | {"where": choice["where"]}, kind=kind)
-    if plan.layout == "groups":
-        return groups_graph(dict(enumerate(zip(*sheet.columns, strict=True))), kind, "groups", missing)
-    if plan.layout != "edges":
-        _refuse_unused(
-            "matrix",
-            (),
-            {name: options[name] for name in ("u", "v", "labels", "n_u", "n_v") if name in options},
-        )
-        return matrix_graph(
-            sheet, plan, kind=kind, missing=missing, sign=options.get("sign"),
-            positive_from=options.get("positive_from"), where=where,
-        )  # fmt: skip
-    options = options | ({} if missing is None else {"missing": missing})
-    if where:
-        obj = _rows_where(obj, sheet, where)
-    return obj, options
-
-
-def _is_graph(obj: Any) -> bool:
-    return any((base.__module__.partition(".")[0], base.__name__) in _GRAPHS for base in type(obj).__mro__)
-
-
-_GRAPHS = {("networkx", "Graph"), ("igraph", "Graph"), ("graph_tool", "Graph")}
-
-
-def _refuse_unused(what: str, where: Sequence[Condition], options: Mapping[str, Any]) -> None:
-    names = [name for name in options if name != "kind"] + (["where"] if where else [])
-    if names:
-        raise InputError(f"{', '.join(names)} cannot be used with a {what}")
-
-
-def _as_table(obj: Any) -> Any:
+def as_table(obj: Any) -> Any:
     import pyarrow
 
     try:
@@ -697,109 +497,3 @@ def _as_table(obj: Any) -> Any:
         raise InputError(
             f"a {kind_of} cannot be converted to an Arrow table ({error}); expected one edge per row"
         ) from error
-
-
-def _read_series(
-    series: Any, kind: GraphKind, layout: Layout | None, missing: Missing | None, where: Sequence[Condition]
-) -> LabelledGraph:
-    """Read a pandas Series: entries of a matrix under pairs of names, or groups under theirs."""
-    if series.index.nlevels == 1:
-        _refuse_unused("Series of groups", where, {})
-        return groups_graph(dict(zip(series.index, series, strict=True)), kind, layout, missing)
-    if series.index.nlevels != 2 or layout not in (None, "matrix", "edges"):
-        raise InputError(
-            f"a Series with {series.index.nlevels} levels of names is no graph; expected two levels, or collections"
-        )
-    if layout == "edges":
-        frame = series.index.to_frame(index=False)
-        return from_pandas(frame, u=frame.columns[0], v=frame.columns[1], kind=kind, missing=missing)
-    plan = Plan("matrix", values=(0,))
-    sheet = Sheet("the Series", [series], ())
-    found = entries_of(sheet, 0, plan, missing)
-    for condition in where:
-        found &= value_mask(sheet.what, condition, series)
-    index = series.index[found]
-    u, v = (np.asarray(index.get_level_values(at)) for at in (0, 1))
-    result = assemble_columns([u, v], (), Origin("Series", "entries"), kind, None, None, None, None, missing=missing)
-    return replace(result, dropped={**result.dropped, "zeros": int((~found).sum())})
-
-
-def _listed_rows(
-    obj: Any, kind: GraphKind, layout: Layout | None, missing: Missing | None
-) -> LabelledGraph | tuple[Any, Sheet | None]:
-    """Return the rows of an iterable as a sheet if they have one length, or the graph of its groups."""
-    if not isinstance(obj, Iterable) or isinstance(obj, str | bytes):
-        return obj, None
-    rows = list(obj)
-    if rows and all(isinstance(row, set | frozenset) for row in rows):
-        return groups_graph(dict(enumerate(rows)), kind, layout or "groups", missing)
-    if not rows or not all(isinstance(row, list | tuple) for row in rows):
-        return rows, None
-    widths = set(map(len, rows))
-    if len(widths) > 1 and all(isinstance(row, list) for row in rows):
-        cells = [[cell_of_object(cell) for cell in row] for row in rows]
-        plan = decide(Evidence("the list", cells), layout, bipartite=kind == "bipartite")
-        if plan.layout in ("groups", "adjacency"):
-            groups = {row[0]: row[1:] for row in rows} if plan.key is not None else dict(enumerate(rows))
-            return groups_graph(groups, kind, plan.layout, missing)
-        return rows, None
-    if layout == "groups":
-        return groups_graph(dict(enumerate(rows)), kind, "groups", missing)
-    if len(widths) != 1 or widths == {0}:
-        return rows, None
-    are_pairs = all(isinstance(row, tuple) for row in rows) and widths <= {2, 3}
-    columns = [list(column) for column in zip(*rows, strict=True)]
-    sheet = Sheet("the list", columns, are_pairs=are_pairs, is_matrix=_is_table_of_numbers(columns))
-    return rows, sheet
-
-
-def _is_table_of_numbers(columns: list[list[Any]]) -> bool:
-    """Return whether lists are a matrix by their form: truth values, or numbers in more than three columns."""
-    cells = [cell for column in columns for cell in column]
-    if any(isinstance(cell, bool) for cell in cells):
-        return True
-    return len(columns) > 3 and len(columns[0]) != 2 and all(isinstance(cell, int | float) for cell in cells)
-
-
-def _rows_where(obj: Any, sheet: Sheet, where: Sequence[Condition]) -> Any:
-    """Return the rows of an object that meet all conditions."""
-    mask = np.ones(sheet.n_rows, bool)
-    names = tuple(map(str, sheet.names))
-    for condition in where:
-        at = find_column(sheet.what, names, len(sheet.columns), condition.column, "where")
-        found = condition.mask(arrow_column(sheet.columns[at]))
-        if found is None:
-            raise InputError(
-                f"{sheet.what}: the column {condition.column!r} does not hold numbers only, so "
-                f"where={condition.text!r} does not apply"
-            )
-        mask &= found
-    if isinstance(obj, list):
-        return [row for row, holds in zip(obj, mask, strict=True) if holds]
-    if isinstance(obj, np.ndarray) or type(obj).__module__.startswith("pandas"):
-        return obj[mask]
-    if type(obj).__module__.startswith("polars"):
-        return obj.filter(mask)
-    import pyarrow
-
-    return obj.filter(pyarrow.array(mask))
-
-
-@overload
-def from_any(obj: Any, *, kind: Literal["bipartite"] = "bipartite", **options: Any) -> BipartiteGraph: ...
-
-
-@overload
-def from_any(obj: Any, *, kind: Literal["unipartite"], **options: Any) -> UnipartiteGraph: ...
-
-
-def from_any(obj: Any, *, kind: GraphKind = "bipartite", **options: Any) -> Graph:
-    """Return the graph of any object that :func:`label_any` reads, without its labels; raises the same errors.
-
-    Also raises InputError for a Papilio graph of another ``kind``.
-    """
-    is_graph = isinstance(obj, LabelledGraph | BipartiteGraph | UnipartiteGraph)
-    graph = (label_any(obj) if is_graph else label_any(obj, kind=kind, **options)).graph
-    if graph.kind != kind:
-        raise InputError(f"expected a {kind} graph; this one is a {type(graph).__name__}")
-    return graph

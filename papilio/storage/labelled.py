@@ -22,8 +22,8 @@ from papilio.errors import GraphError, InputError
 from papilio.extras import import_extra
 from papilio.graph import BipartiteGraph, GraphKind, UnipartiteGraph, check_layer, unique_edges
 from papilio.storage.edge_files import numbers_of
+from papilio.storage.evidence import MISSING, is_missing_word
 from papilio.storage.layers import Layers
-from papilio.storage.layout import MISSING, is_missing_word
 from papilio.storage.sides import Sides, object_array
 
 Graph = BipartiteGraph | UnipartiteGraph
@@ -281,6 +281,9 @@ def _factorize(values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
         distinct.sort()
     except TypeError:
         distinct = list(dict.fromkeys(items))
+    fraction = next((each for each in distinct if isinstance(each, float) and not each.is_integer()), None)
+    if fraction is not None:
+        raise GraphError(f"{fraction!r} is no label of a vertex; expected integers or strings")
     position = {label: i for i, label in enumerate(distinct)}
     return label_array(distinct), np.fromiter((position[item] for item in items), np.int64, len(items))
 
@@ -389,7 +392,9 @@ def _as_column(name: Any, column: Any, labels: LabelsAs | None) -> pa.Array | ND
     else:
         row = found.is_null().to_pylist().index(True) if found.null_count else None
     if row is not None:
-        raise GraphError(f"column {name!r} has a missing value in row {row}; drop or fill it")
+        raise GraphError(
+            f"column {name!r} has a missing value in row {row}; fill it, or leave out its row (missing='drop')"
+        )
     if labels == "text":
         if found is not None:
             return found.cast(pa.large_string())

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import GraphError, InputError
+from papilio.storage.two_colours import ONE_SET, colour
 
 if TYPE_CHECKING:
     from papilio.storage.labelled import LabelledGraph
@@ -352,30 +353,11 @@ def _require_across(names: Sequence[Any], ends: NDArray[np.int64], in_v: Bools) 
 
 
 def _colour(names: Sequence[Any], ends: NDArray[np.int64]) -> tuple[Bools, NDArray[np.int64]]:
-    """Return a colouring with the first vertex of each component in U, and the component of each vertex, shapes (n,).
-
-    Raises GraphError if the graph is not bipartite.
-    """
-    n = len(names)
-    both = np.concatenate((ends, ends[:, ::-1]))
-    order = np.argsort(both[:, 0], kind="stable")
-    neighbours = both[order, 1].tolist()
-    offsets = np.searchsorted(both[order, 0], np.arange(n + 1)).tolist()
-    colours, component, n_components = [-1] * n, [0] * n, 0
-    for start in range(n):
-        if colours[start] >= 0:
-            continue
-        colours[start], component[start], waiting = 0, n_components, [start]
-        while waiting:
-            at = waiting.pop()
-            for other in neighbours[offsets[at] : offsets[at + 1]]:
-                if colours[other] < 0:
-                    colours[other], component[other] = 1 - colours[at], n_components
-                    waiting.append(other)
-                elif colours[other] == colours[at]:
-                    raise GraphError(
-                        f"the graph is not bipartite: the edge ({names[at]!r}, {names[other]!r}) closes a cycle of an "
-                        "odd number of edges; read it as one set of vertices with kind='unipartite' (--unipartite)"
-                    )
-        n_components += 1
-    return np.array(colours, dtype=bool), np.array(component, dtype=np.int64)
+    """Return the colours and components of :func:`colour`; raise GraphError if the graph is not bipartite."""
+    in_v, component, odd = colour(len(names), ends)
+    if odd is not None:
+        raise GraphError(
+            f"the graph is not bipartite: the edge ({names[odd[0]]!r}, {names[odd[1]]!r}) closes a cycle of an odd "
+            f"number of edges; {ONE_SET}"
+        )
+    return in_v, component

@@ -16,170 +16,35 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, Literal, get_args
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
 
 from papilio.errors import InputError
-from papilio.storage.column_choice import is_known_name, plain_name
-from papilio.storage.two_colours import CLEAR_ADJACENCY, are_two_colours
+from papilio.storage.column_choice import are_names, is_extra, is_known_name, plain_name
+from papilio.storage.evidence import (
+    Cell,
+    Evidence,
+    Layout,
+    as_number,
+    entry_of,
+    is_number,
+)
+from papilio.storage.two_colours import are_two_colours
 
-Layout = Literal["edges", "matrix", "adjacency", "groups"]
-LAYOUTS: tuple[Layout, ...] = get_args(Layout)
-
-Missing = Literal["drop", "label"]
-"""What becomes of missing values: they are left out, or are labels."""
-
-Cell = bool | int | float | str | None
-"""A cell as read: None if it is empty or a word for a missing value."""
-
-MISSING = frozenset({"NA", "N/A", "n/a", "NULL", "null", "None", "NaN", "nan", "NAN", "\\N", "<NA>", "#N/A", "NaT"})
-"""Words that stand for a missing value."""
-
-ABSENT = frozenset({"false", "no", "n", "f", "absent"})
-PRESENT = frozenset({"true", "yes", "y", "t", "present", "x", "✓", "✔", "+"})
-"""Words of a matrix, in small letters."""
-
-TOTALS = frozenset({"total", "totals", "all", "sum", "grandtotal", "gesamt", "summe", "somme", "suma", "totale"})
 _ARROWS = frozenset({"->", "-->", "<->", "--", "-", "→", ":", "=>", "|"})
 _RATINGS = frozenset({"rating", "ratings", "stars", "score", "scores", "vote", "votes", "sign"})
 """Columns of values whose 0 is a value as others."""
-_ATTRIBUTES = frozenset({"taxonomy", "consensuslineage", "lineage"})
-"""Columns of words at the end of a matrix that belong to its rows, in tables of OTUs."""
 
 HEADER_NOTE = "line of names: "
 """Beginning of the note on a first line that was taken for names, only because its words occur nowhere else."""
 
-_LEAST_RAGGED, _RAGGED_SHARE = 2, 0.2
 _MANY_ROWS, _SORTED_ROWS = 50, 8
+_LEAST_TIME = 10**8
+"""Seconds since 1970 from which a number is a time."""
 _ZERO_SHARE = 0.15
 """Share of zeros from which two or three columns of many numbers may be a matrix: ids from 0 on hold few zeros."""
-
-
-def is_missing_word(text: str) -> bool:
-    """Return whether a text stands for a missing value."""
-    return not text or text in MISSING
-
-
-def is_number(cell: Cell) -> bool:
-    """Return whether a cell holds a number; a truth value is one."""
-    return isinstance(cell, int | float)
-
-
-def entry_of(cell: Cell) -> bool | None:
-    """Return whether a cell of a matrix is an entry; None if it is missing or a word without this meaning."""
-    if isinstance(cell, str):
-        word = cell.lower()
-        return True if word in PRESENT else False if word in ABSENT else None
-    return None if cell is None or cell != cell else bool(cell)
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """What a source shows of its layout; ``rows`` are all rows or the first ones."""
-
-    source: str  # in messages
-    rows: Sequence[Sequence[Cell]]
-    names: tuple[str, ...] = ()  # of the columns, if they have any
-    row_names: Sequence[Any] | None = None  # beside the columns, if the rows have any
-    complete: bool = True  # whether these are all rows
-    n_rows: int | None = None  # number of all rows, if known
-    is_matrix: bool = False  # known by its type: truth values, a cross table
-    are_pairs: bool = False  # known by its type: tuples
-    has_blanks: bool = False  # whether blanks separate the fields
-    are_floats: bool = False  # whether whole numbers are floats by their type, as those of a matrix
-    ends: tuple[int, int] | None = None  # the columns of the ends if it is read as edges; None if they are not clear
-    are_named_ends: bool = False  # whether both ends have usual names
-    are_asked_ends: bool = False  # whether the user chose the columns of both ends
-    weight: int | None = None  # the column of weights, if one is named
-    signed: bool = False  # whether a column gives the signs
-    filtered: bool = False  # whether rows are chosen by their values
-
-    @cached_property
-    def width(self) -> int:
-        """The usual number of columns."""
-        counts = Counter(map(len, self.rows))
-        return max(counts, key=lambda width: (counts[width], width), default=len(self.names))
-
-    @cached_property
-    def is_ragged(self) -> bool:
-        """Whether rows have different lengths, beyond a few malformed lines."""
-        odd = sum(len(row) != self.width for row in self.rows)
-        return odd >= _LEAST_RAGGED and odd > _RAGGED_SHARE * len(self.rows) and not self.names
-
-    @cached_property
-    def columns(self) -> list[list[Cell]]:
-        """The cells by column, of the rows of the usual length."""
-        rows = [row for row in self.rows if len(row) == self.width]
-        return [list(column) for column in zip(*rows, strict=True)] or [[] for _ in self.names]
-
-    def name(self, at: int) -> str:
-        """Return the name of a column, empty if it has none: a header may be shorter than the rows."""
-        return self.names[at] if at < len(self.names) else ""
-
-    @cached_property
-    def key(self) -> int | None:
-        """The column that names the rows of a matrix, or None."""
-        if self.row_names is not None or self.width < 2:
-            return None
-        first = self.columns[0]
-        is_distinct = len(set(map(str, first))) == len(first) and None not in first
-        if not is_distinct or not self._is_value_table(range(1, self.width)):
-            return None
-        if all(isinstance(cell, str) for cell in first) or (
-            self.names and any(isinstance(cell, str) for cell in first)
-        ):
-            return 0
-        is_index = bool(self.names) and self.width > 2 and not is_number(_as_number(self.name(0)))
-        return 0 if is_index and all(isinstance(cell, int) for cell in first) and self._has_value_names() else None
-
-    def _has_value_names(self) -> bool:
-        return not any(is_known_name(name) for name in self.names[1:])
-
-    @cached_property
-    def values(self) -> tuple[int, ...]:
-        """The columns of the entries of a matrix."""
-        start = 0 if self.key is None else self.key + 1
-        columns = range(start, self.width)
-        if self.names and len(columns) > 1 and plain_name(self.names[-1]) in _ATTRIBUTES:
-            columns = columns[:-1]
-        return tuple(columns)
-
-    def _is_value_table(self, places: Sequence[int]) -> bool:
-        """Return whether columns hold numbers, truth values, or one word for presence."""
-        found = [at for at in places if plain_name(self.name(at)) not in _ATTRIBUTES]
-        words = {cell.lower() for at in found for cell in self.columns[at] if isinstance(cell, str)}
-        numbers = any(is_number(cell) for at in found for cell in self.columns[at])
-        if not words:
-            return numbers
-        return not numbers and len(found) > 1 and words <= ABSENT | PRESENT
-
-    @cached_property
-    def is_value_table(self) -> bool:
-        """Whether the cells, without the names of the rows, may be the entries of a matrix."""
-        return bool(self.values) and self._is_value_table(self.values)
-
-    @cached_property
-    def entries(self) -> list[bool | None]:
-        return [entry_of(cell) for at in self.values for cell in self.columns[at]]
-
-    @cached_property
-    def marks_entries(self) -> bool:
-        """Whether only entries are written, all as the same word or 1, and other cells are blank."""
-        cells = {cell for at in self.values for cell in self.columns[at] if cell is not None}
-        return (
-            len(cells) == 1
-            and all(entry_of(cell) for cell in cells)
-            and all(isinstance(cell, str) or cell == 1 for cell in cells)
-        )
-
-    @cached_property
-    def zero_share(self) -> float:
-        return sum(entry is False for entry in self.entries) / max(1, len(self.entries))
-
-    @property
-    def size(self) -> int:
-        return len(self.rows) if self.n_rows is None else self.n_rows
 
 
 @dataclass(frozen=True)
@@ -193,6 +58,9 @@ class Plan:
     blanks: bool = False  # whether a blank cell of a matrix is no entry, because only entries are written
     ends: tuple[int, int] | None = None  # other columns of the ends than by place
     notes: tuple[str, ...] = field(default=())
+    is_asked: bool = False  # whether the user chose the layout
+    is_sample: bool = False  # whether only the first rows were seen
+    weight: int | None = None  # column of weights, of which a later 0 would be an error, see zero_weights
 
 
 def decide(seen: Evidence, asked: Layout | None, *, bipartite: bool = True) -> Plan:
@@ -202,37 +70,50 @@ def decide(seen: Evidence, asked: Layout | None, *, bipartite: bool = True) -> P
     """
     if asked is not None:
         return _as_asked(seen, asked)
-    if seen.is_ragged:
-        return _decide_lists(seen)
+    if seen.are_groups or seen.is_ragged:
+        return replace(_decide_lists(seen, bipartite), is_sample=not seen.complete)
     found = _possible(seen)
     if len(found) > 1:
         raise InputError(ambiguous(seen, *found))
-    plan = plan_of(seen, found[0])
+    plan = replace(plan_of(seen, found[0]), is_sample=not seen.complete)
     if plan.layout == "edges":
         _refuse_lists_in_cells(seen)
-        _refuse_complete_weights(seen)
-    elif plan.layout == "matrix":
-        _refuse_full_rows(seen)
-    if plan.layout == "matrix" and _is_symmetric(seen):
-        if bipartite and not _is_clear_adjacency(seen):
-            raise InputError(ambiguous(seen, "matrix", "adjacency"))
-        return plan_of(seen, "adjacency")
-    return plan
+        return replace(plan, weight=_refuse_complete_weights(seen))
+    if plan.layout == "groups":
+        return plan
+    _refuse_full_rows(seen)
+    _refuse_doubtful_key(seen)
+    if not _is_symmetric(seen):
+        return plan
+    if bipartite and not _is_clear_adjacency(seen):
+        raise InputError(ambiguous(seen, "matrix", "adjacency"))
+    note = "the matrix is symmetric, with an empty diagonal, and was read as an adjacency matrix"
+    plan = plan_of(seen, "adjacency")
+    return replace(plan, notes=(*plan.notes, note))
 
 
 def _as_asked(seen: Evidence, asked: Layout) -> Plan:
+    """Return how to read a source in the layout that was asked for; raise InputError if its type rules that out."""
+    possible: tuple[Layout, ...] = ()
+    if seen.places is not None:
+        possible = ("matrix", "adjacency")
+    elif seen.are_groups:
+        possible = ("groups", "adjacency")
+    if possible and asked not in possible:
+        raise InputError(f"layout is {asked!r}, but {seen.source} can be read as {' or '.join(possible)} only")
     if asked == "matrix" and not (seen.is_value_table or seen.is_matrix):
         raise InputError(
             f"{seen.source} is no matrix: its cells are no numbers ({_shown_row(seen)}); use another layout (--layout)"
         )
-    return plan_of(seen, asked)
+    return replace(plan_of(seen, asked), is_asked=True)
 
 
 def plan_of(seen: Evidence, layout: Layout) -> Plan:
     """Return how a source is read in a layout."""
     if layout == "edges":
         return _plan_edges(seen)
-    if layout == "groups" or (layout == "adjacency" and not _is_square(seen)):
+    are_lists = seen.are_groups or (seen.places is None and not _is_square(seen))
+    if layout == "groups" or (layout == "adjacency" and are_lists):
         return _plan_lists(seen, layout)
     notes = () if seen.key is None else (f"column {seen.key + 1} names the rows of the {layout}",)
     return Plan(layout, seen.key, seen.values, blanks=seen.marks_entries, notes=notes)
@@ -240,22 +121,23 @@ def plan_of(seen: Evidence, layout: Layout) -> Plan:
 
 def _plan_edges(seen: Evidence) -> Plan:
     """Return the edges of two columns, past a constant one between the ends, such as ``a visits b``."""
-    if seen.width < 3 or seen.names or len(seen.rows) < 2 or seen.ends != (0, 1) or seen.signed:
+    if seen.width < 3 or seen.names or not seen.columns[0] or seen.ends != (0, 1) or seen.signed:
         return Plan("edges")
     if seen.are_asked_ends:
         return Plan("edges")
     second, third = set(seen.columns[1]), set(seen.columns[2])
-    if len(second) != 1 or len(third) < 2:
-        return Plan("edges")
-    (word,) = second
-    if not isinstance(word, str):
+    (word, *others) = second
+    if others or not isinstance(word, str):
         return Plan("edges")
     is_arrow = word in _ARROWS
     if seen.width > 3 and not is_arrow:
         return Plan("edges")
-    if not is_arrow and any(is_number(cell) for cell in third):
+    if '"' in f"{word}{seen.columns[2][0]}":
+        return Plan("edges")  # quotes in a file separated by blanks have an error of their own
+    if not is_arrow and (len(third) < 2 or any(is_number(cell) for cell in third)):
+        what = "holds numbers" if any(map(is_number, third)) else f"always {seen.columns[2][0]!r}"
         raise InputError(
-            f"{seen.source}: column 2 is always {word!r}, and column 3 holds numbers; name the columns of the ends, "
+            f"{seen.source}: column 2 is always {word!r}, and column 3 {what}; name the columns of the ends, "
             f"u=1 and v=2 or v=3 (--u 1 --v 3)"
         )
     return Plan("edges", ends=(0, 2), notes=(f"column 2 is always {word!r}; U is column 1, V is column 3",))
@@ -268,9 +150,13 @@ def _possible(seen: Evidence) -> list[Layout]:
     if seen.is_matrix:
         return ["matrix"]
     if seen.are_named_ends or seen.width < 1:
-        return ["edges"]
+        is_wide = seen.key is not None and len(seen.values) > 3 and isinstance(seen.columns[seen.key][0], str)
+        return ["edges", "matrix"] if is_wide and not seen.are_asked_ends and _may_be_matrix(seen) else ["edges"]
+    if not seen.names and seen.source.lower().endswith(".gmt"):
+        return ["groups"]
     if not seen.is_value_table:
-        return ["edges", "groups"] if _is_like_groups(seen) or _is_like_named_groups(seen) else ["edges"]
+        are_groups = _is_like_groups(seen) or _is_like_named_groups(seen) or _is_wide_and_bare(seen)
+        return ["edges", "groups"] if are_groups else ["edges"]
     if seen.complete and len(seen.rows) == 2 and seen.width > 3 and not seen.names and seen.key is None:
         return ["edges", "matrix"]  # perhaps the ends of edges, transposed
     if not _may_be_edges(seen):
@@ -278,36 +164,50 @@ def _possible(seen: Evidence) -> list[Layout]:
         if is_bare and not all(0 in seen.columns[at] for at in seen.values):
             return ["edges"]  # a table of properties, whose ends nobody can tell
         if _may_be_matrix(seen):
-            return ["matrix"]
-        has_names = seen.key is not None and isinstance(seen.columns[seen.key][0], str)
+            return ["edges", "matrix"] if is_bare and seen.width == 3 else ["matrix"]  # perhaps ids and a weight
+        if not seen.names and seen.key is None and seen.width > 4:
+            return ["matrix"] if all(seen.entries) else ["edges", "matrix"]
+        has_names = seen.key is not None and not isinstance(seen.columns[seen.key][0], int)
         return ["edges", "matrix"] if has_names and seen.ends is not None else ["edges"]
     found: list[Layout] = ["edges"]
-    if seen.are_floats or _may_be_matrix(seen):
+    is_keyed = seen.key is not None and seen.complete and not isinstance(seen.columns[seen.key][0], int)
+    is_keyed = is_keyed and not any(is_known_name(seen.name(at)) and not is_extra(seen.name(at)) for at in seen.values)
+    is_bare = not seen.names and seen.width == 4 and seen.complete and not seen.are_asked_ends and not _has_times(seen)
+    if seen.are_floats or is_bare or (is_keyed and (bool(seen.names) or len(seen.values) > 1)) or _may_be_matrix(seen):
         found.append("matrix")
     elif _is_like_groups(seen):
         found.append("groups")
     return found
 
 
+def _has_times(seen: Evidence) -> bool:
+    """Return whether the fourth column holds times: seconds since 1970, or numbers that never fall."""
+    times = [cell for cell in seen.columns[3] if isinstance(cell, int | float)]
+    rise = len(times) >= _SORTED_ROWS and all(a <= b for a, b in itertools.pairwise(times))
+    return rise or len(times) < len(seen.columns[3]) or all(time >= _LEAST_TIME for time in times)
+
+
 def _may_be_matrix(seen: Evidence) -> bool:
     """Return whether a table of numbers may be a matrix: it holds zeros, as nearly every matrix does."""
     if any(isinstance(cell, str | bool) for at in seen.values for cell in seen.columns[at]):
         return True
-    if (len(seen.rows) < 2 and seen.width < 4) or True not in seen.entries:
+    if (len(seen.rows) < 2 and seen.width < 4 and seen.key is None) or True not in seen.entries:
         return False
+    cells = {cell for at in seen.values for cell in seen.columns[at]}
     if not seen.zero_share:
-        cells = {cell for at in seen.values for cell in seen.columns[at]}
         return cells == {1} and len(seen.rows) > 1
+    if seen.width > 3 and cells <= {0, 1}:
+        return True
     if any(_is_negative(cell) for at in seen.values for cell in seen.columns[at]) and seen.width < 4:
         return False
     if seen.key is not None or seen.row_names is not None:
         return len(seen.values) == 1 or _zeros_in_half(seen)
     if seen.width > 3:
         return _zeros_in_half(seen)
-    if _is_sorted_list(seen):
+    if seen.ends is not None and _is_sorted_list(seen):
         return False
     is_short = seen.complete and len(seen.rows) <= _MANY_ROWS
-    return is_short or seen.zero_share >= _ZERO_SHARE
+    return seen.zero_share >= _ZERO_SHARE or (is_short and not _are_ids(seen))
 
 
 def _zeros_in_half(seen: Evidence) -> bool:
@@ -324,9 +224,14 @@ def _may_be_edges(seen: Evidence) -> bool:
     u, v = (seen.columns[at] for at in seen.ends)
     if any(isinstance(cell, bool) or (isinstance(cell, float) and cell != int_or_none(cell)) for cell in (*u, *v)):
         return False
+    if any({str(cell).lower() for cell in end} <= {"true", "false"} for end in (u, v)):
+        return False
     if seen.key is not None:
-        if seen.key not in seen.ends and isinstance(seen.columns[seen.key][0], str):
+        if seen.key not in seen.ends and not isinstance(seen.columns[seen.key][0], int):
             return False  # names of rows before two columns of numbers
+        has_words = isinstance(seen.columns[seen.key][0], str) and not is_number(as_number(seen.name(seen.key)))
+        if has_words and seen.names and all(is_number(as_number(seen.name(at))) for at in seen.values):
+            return False  # numbers as names of columns
         # A name for each row, then numbers: an edge list would name some vertex of U twice.
         return len(seen.rows) < 2 or len(seen.values) <= 2
     pairs = list(zip(u, v, strict=True))
@@ -335,7 +240,7 @@ def _may_be_edges(seen: Evidence) -> bool:
         return False  # at most four edges, over and over
     if seen.width > 3 and all(0 in seen.columns[at] for at in seen.values):
         return False  # an id, a weight and a time that are all 0 at times
-    return seen.width <= 4 or not _may_be_matrix(seen)
+    return seen.width <= 4 or (bool(seen.names) and not _may_be_matrix(seen))
 
 
 def int_or_none(cell: float) -> int | None:
@@ -354,7 +259,9 @@ def _is_sorted_list(seen: Evidence) -> bool:
     """
     assert seen.ends is not None
     pairs: list[Any] = list(zip(*(seen.columns[at] for at in seen.ends), strict=True))
-    if any(cell is None for pair in pairs for cell in pair) or len(set(pairs)) < len(pairs):
+    if not all(isinstance(cell, int | float) and cell == int_or_none(cell) for pair in pairs for cell in pair):
+        return False
+    if len(set(pairs)) < len(pairs):
         return False
     if any(pair[0] > after[0] for pair, after in itertools.pairwise(pairs)):
         return False
@@ -366,6 +273,20 @@ def _is_sorted_list(seen: Evidence) -> bool:
     is_dense = all(max(ids) - min(ids) < len(ids) for ids in ends)
     only_bits = all(cell in (0, 1) for at in seen.values for cell in seen.columns[at])
     return is_dense and (len(pairs) == 4 or not only_bits)
+
+
+def _are_ids(seen: Evidence) -> bool:
+    """Return whether the ends of a few rows are ids, no counts: rows differ, and no id up to 7 or more is left out.
+
+    Counts of so many sizes leave gaps, or repeat rows.
+    """
+    if seen.ends is None:
+        return False
+    pairs = [*zip(*(seen.columns[at] for at in seen.ends), strict=True)]
+    ends: list[set[Any]] = [set(seen.columns[at]) for at in seen.ends]
+    if len(set(pairs)) < len(pairs) or not all(isinstance(cell, int) for ids in ends for cell in ids):
+        return False
+    return all(min(ids) in (0, 1) and max(ids) - min(ids) + 1 == len(ids) for ids in ends) and max(map(max, ends)) >= 7
 
 
 def _is_like_groups(seen: Evidence) -> bool:
@@ -393,11 +314,20 @@ def _is_like_named_groups(seen: Evidence) -> bool:
     """Return whether rows of one length may be groups behind their names: all words, and no two begin alike."""
     if seen.names or len(seen.rows) < 2 or seen.width < 3 or seen.ends != (0, 1) or seen.are_asked_ends:
         return False
-    cells = [cell for column in seen.columns for cell in column]
+    first, *others = seen.columns
+    cells = [cell for column in others for cell in column]
     if not all(isinstance(cell, str) and cell not in _ARROWS for cell in cells) or not all(_first_fields(seen)):
         return False
     # Names that hold blanks have an error of their own.
+    cells = [*first, *cells]
     return not (seen.has_blanks and any(str(cell).isalpha() or str(cell).startswith('"') for cell in cells))
+
+
+def _is_wide_and_bare(seen: Evidence) -> bool:
+    """Return whether rows without names hold words in four columns or more: two ends rarely have so many attributes."""
+    if seen.names or seen.width < 4 or seen.ends != (0, 1) or seen.are_asked_ends or seen.signed or seen.filtered:
+        return False
+    return all(isinstance(cell, str) and cell not in _ARROWS for column in seen.columns[1:] for cell in column)
 
 
 def _rises(row: Sequence[Any]) -> bool:
@@ -408,29 +338,32 @@ def _rises(row: Sequence[Any]) -> bool:
 
 
 def _is_square(seen: Evidence) -> bool:
-    return seen.is_value_table and seen.complete and len(seen.values) == seen.size > 0
+    n_rows, n_columns = seen.sizes
+    is_whole = seen.places is not None or (seen.is_value_table and seen.complete and n_rows == seen.size)
+    return is_whole and n_rows == n_columns > 0
+
+
+_LEAST_ADJACENCY, _CLEAR_ADJACENCY = 3, 5
+"""Vertices from which a symmetric matrix with an empty diagonal may be an adjacency matrix, and is none by chance."""
 
 
 def _is_symmetric(seen: Evidence) -> bool:
     """Return whether a matrix is the adjacency matrix of a simple graph: symmetric, with an empty diagonal."""
-    if not _is_square(seen) or seen.is_ragged or len(seen.values) < 3:
+    if not _is_square(seen) or seen.sizes[0] < _LEAST_ADJACENCY:
         return False
-    cells = [[seen.columns[at][row] for at in seen.values] for row in range(seen.size)]
-    n = len(cells)
-    if any(entry_of(cells[i][i]) for i in range(n)) or not any(map(any, cells)):
+    rows = seen.row_names if seen.key is None else seen.columns[seen.key]
+    if rows is not None and seen.names and list(map(str, rows)) != [seen.name(at) for at in seen.values]:
+        return False  # the rows are other vertices than the columns
+    u, v = seen.filled
+    if not u.size or bool((u == v).any()) or int(max(u.max(), v.max())) + 1 < _LEAST_ADJACENCY:
         return False
-    return all(entry_of(cells[i][j]) == entry_of(cells[j][i]) for i in range(n) for j in range(i))
+    return np.array_equal(np.sort((u << 32) | v), np.sort((v << 32) | u))
 
 
 def _is_clear_adjacency(seen: Evidence) -> bool:
     """Return whether a symmetric matrix has two layers as an adjacency matrix, and is not one by chance."""
-    ends = [
-        (row, place)
-        for place, at in enumerate(seen.values)
-        for row, cell in enumerate(seen.columns[at])
-        if entry_of(cell)
-    ]
-    return seen.size >= CLEAR_ADJACENCY and are_two_colours([u for u, _ in ends], [v for _, v in ends])
+    u, v = seen.filled
+    return seen.sizes[0] >= _CLEAR_ADJACENCY and are_two_colours(u.tolist(), v.tolist())
 
 
 def _first_fields(seen: Evidence) -> tuple[bool, bool]:
@@ -440,9 +373,15 @@ def _first_fields(seen: Evidence) -> tuple[bool, bool]:
     return len(set(firsts)) == len(firsts), not others & set(firsts)
 
 
-def _decide_lists(seen: Evidence) -> Plan:
+def _decide_lists(seen: Evidence, bipartite: bool) -> Plan:
     """Decide between groups and neighbour lists, for lines of different lengths."""
     differ, apart = _first_fields(seen)
+    if seen.are_groups:
+        _refuse_columns(seen)
+    if differ and not apart and not bipartite:
+        return _plan_lists(seen, "adjacency")
+    if seen.are_groups and apart:
+        return _plan_lists(seen, "groups")
     if any(isinstance(cell, str) and cell.startswith(("{", "}")) for row in seen.rows for cell in row):
         raise InputError(
             f"{seen.source}: lines of different lengths with braces are no edge list, nor groups; write one edge a line"
@@ -454,12 +393,25 @@ def _decide_lists(seen: Evidence) -> Plan:
             f"{seen.source}: most lines hold two fields, others more or fewer; if they are groups, a line each, set "
             "layout='groups' (--layout groups); if they are edges, layout='edges'"
         )
-    if differ and not _has_descriptions(seen) and len({row[1] for row in seen.rows if len(row) > 1}) == 1:
+    second = {row[1] for row in seen.rows if len(row) > 1}
+    if differ and not _has_descriptions(seen) and len(second) == 1:
         raise InputError(
-            f"{seen.source}: field 2 of all lines is {seen.rows[0][1]!r}; if it describes the groups, as in GMT files, "
-            "name the file .gmt; if it is a member of all of them, set layout='groups' (--layout groups)"
+            f"{seen.source}: field 2 of all lines is {next(iter(second))!r}; if it describes the groups, as in GMT "
+            "files, name the file .gmt; if it is a member of all of them, set layout='groups' (--layout groups)"
         )
     return _plan_lists(seen, "groups")
+
+
+def _refuse_columns(seen: Evidence) -> None:
+    """Raise InputError for a dictionary of columns: its keys are usual names of ends, or members repeat."""
+    keys, members = [str(row[0]) for row in seen.rows], [row[1:] for row in seen.rows]
+    repeats = any(len(set(each)) < len(each) for each in members)
+    if 2 <= len(keys) <= 4 and len(set(map(len, members))) == 1 and (are_names(keys) or repeats):
+        raise InputError(
+            f"{seen.source} has the keys {', '.join(keys)}, each with a list of {len(members[0]):,}: if these are "
+            "columns whose rows are edges, pass pandas.DataFrame(...) of it; if they are groups and their members, set "
+            "layout='groups'"
+        )
 
 
 def _share_of_shorts(seen: Evidence) -> float:
@@ -470,7 +422,7 @@ def _plan_lists(seen: Evidence, layout: Layout) -> Plan:
     if layout == "adjacency":
         return Plan(layout, 0, notes=("field 1 of a line is a vertex, the others are its neighbours",))
     differ, apart = _first_fields(seen)
-    if not (differ and apart and len(seen.rows) > 1):
+    if not seen.are_groups and not _is_described(seen) and not (differ and apart and len(seen.rows) > 1):
         return Plan(layout, notes=("a line is a group; groups are numbered by their lines",))
     if _has_descriptions(seen):
         notes = ("field 1 of a line names a group, field 2 describes it, as in GMT files",)
@@ -478,12 +430,18 @@ def _plan_lists(seen: Evidence, layout: Layout) -> Plan:
     return Plan(layout, 0, notes=("field 1 of a line names a group, the others are its members",))
 
 
+def _is_described(seen: Evidence) -> bool:
+    """Return whether the name of a file says that second fields are descriptions."""
+    is_named = not seen.are_groups and seen.source.lower().endswith((".gmt", ".sif"))
+    return is_named and all(len(row) > 1 for row in seen.rows)
+
+
 def _has_descriptions(seen: Evidence) -> bool:
     """Return whether the second fields are descriptions: by the name of the file, or as addresses."""
-    if any(len(row) < 2 for row in seen.rows) or len(seen.rows) < 2:
-        return False
-    if seen.source.lower().endswith((".gmt", ".sif")):
+    if _is_described(seen):
         return True
+    if seen.are_groups or len(seen.rows) < 2 or any(len(row) < 2 for row in seen.rows):
+        return False
     return all(isinstance(row[1], str) and "://" in row[1] for row in seen.rows)
 
 
@@ -515,13 +473,12 @@ def _count_edges(seen: Evidence) -> str:
 
 
 def _count_matrix(seen: Evidence) -> str:
-    return _sized(len(seen.rows), len(seen.values), sum(entry is True for entry in seen.entries))
+    return _sized(*seen.sizes, seen.filled[0].size)
 
 
 def _count_adjacency(seen: Evidence) -> str:
-    if _is_square(seen) and not seen.is_ragged:
-        found = sum(entry is True for entry in seen.entries)
-        return f"{len(seen.rows):,} vertices, {found // 2:,} edges"
+    if _is_square(seen):
+        return f"{seen.sizes[0]:,} vertices, {seen.filled[0].size // 2:,} edges"
     lines = {(row[0], cell) for row in seen.rows for cell in row[1:]}
     both = {frozenset(pair) for pair in lines if pair[0] != pair[1]}
     return f"{len({cell for row in seen.rows for cell in row}):,} vertices, {len(both):,} edges"
@@ -567,38 +524,60 @@ def _refuse_full_rows(seen: Evidence) -> None:
         return
     raise InputError(
         f"{seen.source} has {seen.width} columns of numbers without names, and no zero: as a matrix, each row is "
-        f"joined to all columns. If two columns are the ends of edges, pass these two (array[:, :2]); else set "
-        f"layout='matrix' (--layout matrix)"
+        "joined to all columns. If two columns are the ends of edges, name them and set layout='edges' (--u 1 --v 2 "
+        "--layout edges; of an array, pass array[:, :2]); else set layout='matrix' (--layout matrix)"
     )
 
 
-def _refuse_complete_weights(seen: Evidence) -> None:
-    """Raise InputError for a table of all pairs with a weight each, some of them 0: a matrix written as a list."""
+def _refuse_doubtful_key(seen: Evidence) -> None:
+    """Raise InputError for a first column of different numbers: names of the rows of a matrix, or its entries."""
+    if seen.has_doubtful_key:
+        called = f" ({seen.name(0)})" if seen.name(0) else ""
+        raise InputError(
+            f"{seen.source}: column 1{called} holds another number in each row, which may be names of the rows or "
+            "entries of the matrix; if they are names, call the column id; if they are entries, set layout='matrix' "
+            "(--layout matrix)"
+        )
+
+
+def _refuse_complete_weights(seen: Evidence) -> int | None:
+    """Raise InputError for a table of all pairs with a weight each, some of them 0: a matrix written as a list.
+
+    Returns the column of weights if there is no 0 so far, and rows after these may hold one.
+    """
     if seen.ends is None or seen.signed or seen.filtered:
-        return
+        return None
     at = seen.weight if seen.weight is not None else _weight_of(seen)
     if at is None or at in seen.ends or at >= seen.width:
-        return
+        return None
     weights = seen.columns[at]
     zeros = sum(entry_of(cell) is False for cell in weights)
+    has_own_zero = plain_name(seen.name(at)) in _RATINGS or any(map(_is_negative, weights))
     if not zeros:
-        return
+        return None if seen.complete or has_own_zero else at
     u, v = (seen.columns[end] for end in seen.ends)
     n_pairs, n_all = len(set(zip(u, v, strict=True))), len(set(u)) * len(set(v))
     only_bits = all(entry_of(cell) is not None and (isinstance(cell, str) or cell in (0, 1)) for cell in weights)
-    is_rating = plain_name(seen.name(at)) in _RATINGS
-    if n_pairs < n_all and (is_rating or any(map(_is_negative, weights))) and not only_bits and seen.weight is None:
-        return
-    name = seen.name(at) or f"column {at + 1}"
-    ref = seen.name(at) or f"{at + 1}"
+    if n_pairs < n_all and has_own_zero and not only_bits and seen.weight is None:
+        return None
     said = next(cell for cell in weights if entry_of(cell) is False)
-    wanted = f"{ref} > 0" if is_number(said) and not isinstance(said, bool) else f"{ref} != {said}"
     n_left = len({pair for pair, cell in zip(zip(u, v, strict=True), weights, strict=True) if entry_of(cell)})
     part = "" if seen.complete else f" of the first {len(seen.rows):,}"
     raise InputError(
-        f"{seen.source}: {name} is {said} in {zeros:,}{part} rows, as in a matrix written as a list; with all rows as "
-        f"edges: {_sized(len(set(u)), len(set(v)), n_pairs)}; without zeros: {n_left:,} edges. Choose "
-        f'where="{wanted}" (--where "{wanted}"), or layout=\'edges\' (--layout edges) for all rows'
+        zero_weights(
+            seen.source, seen.name(at), at, said, f"{zeros:,}{part} rows",
+            f"with all rows as edges: {_sized(len(set(u)), len(set(v)), n_pairs)}; without zeros: {n_left:,} edges. ",
+        )
+    )  # fmt: skip
+
+
+def zero_weights(source: str, name: str, at: int, said: Cell, where: str, counts: str = "") -> str:
+    """Return the message about weights of 0 in a list of edges, in the column ``at``."""
+    ref = name or f"{at + 1}"
+    wanted = f"{ref} > 0" if is_number(said) and not isinstance(said, bool) else f"{ref} != {said}"
+    return (
+        f"{source}: {name or f'column {at + 1}'} is {said} in {where}, as in a matrix written as a list; {counts}"
+        f'Choose where="{wanted}" (--where "{wanted}"), or layout=\'edges\' (--layout edges) for all rows'
     )
 
 
@@ -614,16 +593,6 @@ def _weight_of(seen: Evidence) -> int | None:
     return left[0] if cells and all(entry_of(cell) is not None for cell in cells) else None
 
 
-def _as_number(text: str) -> Cell:
-    try:
-        return float(text)
-    except ValueError:
-        return text
-
-
 def _shown_row(seen: Evidence) -> str:
     row = next((row for row in seen.rows if any(entry_of(cell) is None for cell in row)), ())
     return ", ".join(map(str, row[:6]))
-
-
-__all__ = ["LAYOUTS", "MISSING", "Evidence", "Layout", "Plan", "decide", "entry_of", "plan_of"]

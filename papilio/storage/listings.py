@@ -370,7 +370,7 @@ def count_missing_rows(paths: Sequence[str], others: Sequence[str]) -> int:
     query = "SELECT count(*) FROM (SELECT * FROM read_parquet(?) EXCEPT ALL SELECT * FROM read_parquet(?))"
     import duckdb  # machines that only count have none
 
-    from papilio.storage.convert import connect
+    from papilio.storage.disk_sort import connect
 
     try:
         with connect() as connection:

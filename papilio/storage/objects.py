@@ -5,7 +5,8 @@ What an object shows is put into the same evidence as for files, and :func:`papi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AnySet
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from papilio.errors import GraphError, InputError
 from papilio.graph import GraphKind
 from papilio.storage.column_choice import are_named_ends, pick_ends, plain_name
+from papilio.storage.evidence import TOTALS, Evidence, Layout, Missing, entry_of, is_missing_word, is_number
 from papilio.storage.labelled import (
     LabelledGraph,
     MatrixEntries,
@@ -25,9 +27,9 @@ from papilio.storage.labelled import (
     label_array,
     read_signs,
 )
-from papilio.storage.layout import TOTALS, Evidence, Layout, Plan, decide, entry_of, is_missing_word
+from papilio.storage.layout import Plan, decide, zero_weights
 from papilio.storage.two_colours import two_colours
-from papilio.storage.where import Condition
+from papilio.storage.where import Condition, arrow_column, has_zero
 
 _SAMPLE_ROWS = 2000
 _SAMPLE_CELLS = 1 << 18
@@ -44,25 +46,37 @@ class Sheet:
     is_matrix: bool = False
     are_pairs: bool = False
     are_floats: bool = False
+    is_cross: bool = False  # a cross table, whatever its names are
+    is_text: bool = False  # an array of text
+    is_whole: bool = True  # whether these are all rows
 
     @property
     def n_rows(self) -> int:
         return len(self.columns[0]) if self.columns else 0
 
+    def cell(self, value: Any) -> Any:
+        """Return a value as a cell; in an array of text a number is one, as in a file."""
+        if not self.is_text:
+            return cell_of_object(value)
+        from papilio.storage.formats import cell_of  # slow to import, and only needed for text
+
+        return cell_of(value.encode())
+
     def sample(self) -> list[list[Any]]:
         """Return the first rows as plain cells."""
         width = max(1, len(self.columns))
         n = min(self.n_rows, _SAMPLE_ROWS, max(20, _SAMPLE_CELLS // width))
-        columns = [[cell_of_object(cell) for cell in _listed(_first(column, n))] for column in self.columns]
+        columns = [[self.cell(value) for value in _listed(_first(column, n))] for column in self.columns]
         return [list(row) for row in zip(*columns, strict=True)]
 
 
 def _first(column: Any, n: int) -> Any:
+    """Return the first n values of a column."""
     return column.iloc[:n] if hasattr(column, "iloc") else column[:n]
 
 
 def _listed(column: Any) -> list[Any]:
-    take = getattr(column, "tolist", None) or getattr(column, "to_pylist", None)
+    take = next((take for name in ("tolist", "to_list", "to_pylist") if (take := getattr(column, name, None))), None)
     found: list[Any] = list(column) if take is None else take()
     return found
 
@@ -86,25 +100,36 @@ def sheet_of(obj: Any) -> Sheet | None:
     """Return a two-dimensional object as a sheet, or None for an object of another form."""
     package = type(obj).__module__.partition(".")[0]
     if isinstance(obj, np.ndarray):
-        if np.ma.isMaskedArray(obj) or obj.ndim != 2 or not obj.shape[1] or obj.dtype.kind not in "biufO":
+        if np.ma.is_masked(obj) or obj.ndim != 2 or not obj.shape[1] or obj.dtype.kind not in "biufOU":
             return None
-        is_float = obj.dtype.kind == "f" and not bool((np.isfinite(obj) & (obj == np.rint(obj))).all())
-        wide = obj.shape[1] > 3 and obj.shape[0] != 2
-        is_matrix = obj.dtype.kind == "b" or is_float or wide
-        return Sheet("the array", list(obj.T), is_matrix=is_matrix, are_floats=obj.dtype.kind == "f")
+        array = np.asarray(obj)
+        ends = array[:, :2] if array.shape[1] == 3 else array  # a third column may be a weight
+        is_float = array.dtype.kind == "f" and not bool((np.isfinite(ends) & (ends == np.rint(ends))).all())
+        wide = array.shape[1] > 3 and array.shape[0] != 2 and array.dtype.kind not in "OU"
+        is_matrix = array.dtype.kind == "b" or is_float or wide
+        kind = array.dtype.kind
+        return Sheet("the array", list(array.T), is_matrix=is_matrix, are_floats=kind == "f", is_text=kind == "U")
     if package == "pandas" and type(obj).__name__ == "DataFrame":
         return _frame_sheet(obj)
     if package == "pyarrow" and hasattr(obj, "column"):
-        return Sheet("the table", [obj.column(at) for at in range(obj.num_columns)], tuple(obj.schema.names))
+        names = sorted(obj.schema.names, key=lambda name: name not in _index_names(obj.schema))
+        return Sheet("the table", [obj.column(obj.schema.names.index(name)) for name in names], tuple(names))
     if package == "polars" and hasattr(obj, "get_columns"):
         return Sheet("the table", obj.get_columns(), tuple(obj.columns))
     return None
 
 
+def _index_names(schema: Any) -> list[str]:
+    """Return the columns of an Arrow schema that were the index of a data frame, which come last there."""
+    held = (schema.metadata or {}).get(b"pandas")
+    named = json.loads(held).get("index_columns", ()) if held else ()
+    return [name for name in named if isinstance(name, str)]
+
+
 def _frame_sheet(frame: Any) -> Sheet:
     columns = [frame.iloc[:, at] for at in range(frame.shape[1])]
     index = frame.index
-    is_numeric = all(map(_are_numbers, columns))
+    is_numeric = all(map(are_numbers, columns))
     has_words = index.nlevels == 1 and index.size > 0 and all(isinstance(each, str) for each in index[:_SAMPLE_ROWS])
     is_cross = frame.columns.name is not None and frame.columns.nlevels == 1
     is_plain = type(index).__name__ == "RangeIndex" and index.name is None
@@ -114,11 +139,13 @@ def _frame_sheet(frame: Any) -> Sheet:
         columns,
         tuple(frame.columns),
         row_names,
-        is_matrix=is_numeric and index.nlevels == 1 and bool(columns) and (is_cross or has_words),
+        is_matrix=is_numeric and index.nlevels == 1 and bool(columns) and has_words,
+        is_cross=is_numeric and index.nlevels == 1 and bool(columns) and is_cross,
     )
 
 
-def _are_numbers(column: Any) -> bool:
+def are_numbers(column: Any) -> bool:
+    """Return whether the first values of a column are numbers, or missing."""
     cells = [cell_of_object(each) for each in _listed(_first(column, _SAMPLE_ROWS))]
     return all(isinstance(cell, int | float) or cell is None for cell in cells)
 
@@ -136,25 +163,49 @@ def choose_layout(sheet: Sheet, asked: Layout | None, options: Mapping[str, Any]
     chosen = chosen or any(options.get(size) is not None for size in ("n_u", "n_v"))
     weight = options.get("weight")
     is_flat = sheet.n_rows == 2 and not names and len(sheet.columns) > 2 and not sheet.is_matrix
-    if is_flat and asked is None and not chosen and not all(abs(each) == 1 for each in _listed(sheet.columns[2])):
+    third = [cell_of_object(each) for each in _listed(sheet.columns[2])] if is_flat else ()
+    if asked is None and not chosen and all(map(is_number, third)) and any(abs(each) != 1 for each in third):
         _refuse_transposed(sheet)
+    rows = sheet.sample()
+    _refuse_lists(sheet)
     seen = Evidence(
         sheet.what,
-        sheet.sample(),
+        rows,
         names,
         sheet.row_names if sheet.row_names is None else list(sheet.row_names[:_SAMPLE_ROWS]),
-        complete=sheet.n_rows <= _SAMPLE_ROWS,
+        complete=sheet.is_whole and sheet.n_rows == len(rows),
         n_rows=sheet.n_rows,
-        is_matrix=sheet.is_matrix and not are_named_ends(names, ends),
+        is_matrix=sheet.is_cross or (sheet.is_matrix and not are_named_ends(names, ends)),
         are_pairs=sheet.are_pairs,
         are_floats=sheet.are_floats,
         ends=ends,
         are_named_ends=chosen or are_named_ends(names, ends),
+        are_asked_ends=chosen,
         weight=sheet.names.index(weight) if weight in sheet.names else None,
         signed=options.get("sign") is not None or options.get("positive_from") is not None,
         filtered=options.get("where") is not None,
     )
-    return decide(seen, asked, bipartite=kind == "bipartite")
+    plan = decide(seen, asked, bipartite=kind == "bipartite")
+    fractions = (cell for row in rows for cell in row[:2] if isinstance(cell, float) and not cell.is_integer())
+    if sheet.is_text and plan.layout == "edges" and (fraction := next(fractions, None)) is not None:
+        raise InputError(
+            f"{sheet.what} holds text such as '{fraction}', no label; if it is a matrix, use .astype(float)"
+        )
+    if plan.weight is not None and has_zero(arrow_column(sheet.columns[plan.weight])):
+        later = f"rows after the first {len(rows):,}"
+        raise InputError(zero_weights(sheet.what, seen.name(plan.weight), plan.weight, 0, later))
+    return plan
+
+
+def _refuse_lists(sheet: Sheet) -> None:
+    """Raise InputError for a column of lists: each entry stands for several edges."""
+    for at, column in enumerate(sheet.columns):
+        if any(isinstance(each, list | set | frozenset | np.ndarray) for each in _listed(_first(column, _SAMPLE_ROWS))):
+            name = repr(sheet.names[at]) if sheet.names else str(at + 1)
+            raise InputError(
+                f"{sheet.what}: column {name} holds lists; write one edge a row, as explode({name}) of a pandas or "
+                "polars frame does"
+            )
 
 
 def _refuse_transposed(sheet: Sheet) -> None:
@@ -188,13 +239,20 @@ def matrix_graph(
     mask = np.stack(found, axis=1) if found else np.zeros((sheet.n_rows, 0), bool)
     for condition in where:
         mask &= np.stack([value_mask(sheet.what, condition, sheet.columns[at]) for at in plan.values], axis=1)
+    u, v = (each.astype(np.int64) for each in np.nonzero(mask))
     labels_u = sheet.row_names if plan.key is None else sheet.columns[plan.key]
     labels_v = [sheet.names[at] for at in plan.values] if sheet.names else None
     names_u = None if labels_u is None else label_array(_listed(np.asarray(labels_u, object)))
     names_v = None if labels_v is None else label_array([_plain(each) for each in labels_v])
     for what, labels in (("rows", names_u), ("columns", names_v)):
         _require_names(sheet.what, what, labels)
-    u, v = (each.astype(np.int64) for each in np.nonzero(mask))
+    if plan.layout == "matrix" and not plan.is_asked:  # the first rows may not have shown that it is symmetric
+        names = tuple(map(str, labels_v or ()))
+        seen = Evidence(
+            sheet.what, (), names, None if labels_u is None else _listed(labels_u), is_matrix=True, shape=mask.shape,
+            places=(u, v),
+        )  # fmt: skip
+        plan = replace(plan, layout=decide(seen, None, bipartite=kind == "bipartite").layout)
     signs = None
     if sign is not None or positive_from is not None:
         values = np.stack([np.asarray(sheet.columns[at], float) for at in plan.values], axis=1)
@@ -217,22 +275,6 @@ def value_mask(what: str, condition: Condition, values: Any) -> NDArray[np.bool_
     if found is None:
         raise InputError(f"{what}: the entries are no numbers, so where={condition.text!r} does not apply")
     return found
-
-
-def arrow_column(values: Any) -> Any:
-    """Return a column of any library as an Arrow array."""
-    import pyarrow as pa
-
-    if isinstance(values, pa.ChunkedArray):
-        joined = values.combine_chunks()
-        return pa.concat_arrays(joined.chunks) if isinstance(joined, pa.ChunkedArray) else joined
-    if hasattr(values, "to_arrow"):
-        return values.to_arrow()
-    try:
-        found = pa.array(values, from_pandas=True)
-        return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
-    except (pa.ArrowException, TypeError):
-        return pa.array([None if cell_of_object(each) is None else str(each) for each in _listed(values)])
 
 
 def _plain(label: Any) -> Any:
@@ -320,50 +362,53 @@ def adjacency_graph(
     return replace(result, labels_u=names[ids_u], labels_v=names[ids_v], origin=Origin(what, "entries"))
 
 
-def groups_graph(
-    groups: Mapping[Any, Any], kind: GraphKind, layout: Layout | None, missing: str | None
-) -> LabelledGraph:
-    """Return the graph of a dictionary: its keys are in U, the members of its collections in V.
+def rows_of_groups(what: str, groups: Iterable[tuple[Any, Any]], missing: str | None) -> list[list[Any]]:
+    """Return keys and their collections as rows: a key, and its members.
 
-    Raises InputError if the keys are members, too: then the dictionary may list neighbours.
+    Raises InputError for a value that is no collection, and GraphError for members that cannot be labels.
     """
     rows: list[list[Any]] = []
-    for key, members in groups.items():
+    for key, members in groups:
         if isinstance(members, Mapping):
-            members = [member for member, value in members.items() if _is_entry(key, member, value, missing)]
+            members = [member for member, value in members.items() if _is_entry(what, key, member, value, missing)]
         elif isinstance(members, str) or not isinstance(members, Sequence | AnySet | np.ndarray):
             raise InputError(
-                f"the dictionary has {members!r} at {key!r}; expected a set or list of the vertices that {key!r} is "
-                "joined to"
+                f"{what} has {members!r} at {key!r}; expected a set or list of the vertices that {key!r} is joined to"
             )
         rows.append([key, *members])
-    if layout not in (None, "groups", "adjacency"):
-        raise InputError(f"layout is {layout!r}; a dictionary holds groups, or neighbours (layout='adjacency')")
-    shared = {key for key, *_ in rows} & {member for _, *members in rows for member in members}
-    if layout is None and shared and kind == "bipartite":
-        pairs = [(key, member) for key, *members in rows for member in members]
-        both = {frozenset(pair) for pair in pairs}
-        raise InputError(
-            f"the dictionary can be read in 2 ways, because {next(iter(shared))!r} is a key and a member: as groups: "
-            f"{len(rows):,} x {len({b for _, b in pairs}):,} vertices, {len(set(pairs)):,} edges; as neighbours of one "
-            f"set of vertices: {len(both):,} edges. Choose layout='groups' or layout='adjacency'"
-        )
+        try:
+            set(rows[-1])
+        except TypeError as error:
+            raise GraphError(f"{what} has members at {key!r} that cannot be names of vertices ({error})") from error
+    return rows
+
+
+def groups_graph(
+    what: str, rows: Sequence[Sequence[Any]], kind: GraphKind, asked: Layout | None, missing: Missing | None
+) -> LabelledGraph:
+    """Return the graph of groups, or of lists of neighbours, from rows of a key and its members.
+
+    Raises as :func:`papilio.storage.layout.decide`.
+    """
+    seen = Evidence(what, rows, are_groups=True)
+    plan = decide(seen, asked, bipartite=kind == "bipartite")
     u = [key for key, *members in rows for _ in members]
     v = [member for _, *members in rows for member in members]
-    if (layout == "adjacency" or shared) and kind == "bipartite" and layout != "groups":
-        turned = two_colours("the dictionary", u, v)
+    if plan.layout == "adjacency" and kind == "bipartite":
+        turned = two_colours(what, u, v)
         u, v = ([b if turn else a for a, b, turn in zip(x, y, turned, strict=True)] for x, y in ((u, v), (v, u)))
     columns = [label_array(u), label_array(v)]
-    return assemble_columns(columns, (), Origin("dictionary", "members"), kind, None, None, None, None)
+    found = assemble_columns(columns, (), Origin(what, "members"), kind, None, None, None, None, missing=missing)
+    return replace(found, notes=plan.notes if plan.layout == "adjacency" else ())
 
 
-def _is_entry(key: Any, member: Any, value: Any, missing: str | None) -> bool:
+def _is_entry(what: str, key: Any, member: Any, value: Any, missing: str | None) -> bool:
     """Return whether the value of a nested dictionary is an entry; attributes of an edge are one."""
     if isinstance(value, Mapping):
         return True
     cell = cell_of_object(value)
     if cell is None and missing != "drop":
         raise GraphError(
-            f"the dictionary has no value at [{key!r}][{member!r}]; missing='drop' reads missing entries as no edge"
+            f"{what} has no value at [{key!r}][{member!r}]; missing='drop' reads missing entries as no edge"
         )
     return cell is not None and entry_of(cell) is not False

@@ -1,13 +1,16 @@
 """Tables as R's ``write.table`` writes them: quoted words separated by blanks, and names of rows without a title.
 
 The line of names has a field less than the others, whose first column holds the names of the rows. In other tables such
-a line might lack the name of the last column: there, the rows must be numbered from 1 on and end with words.
+a line might lack the name of the last column: there, the rows must be numbered from 1 on and end with words, or be
+words before numbers, under names that are none of ends or values.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+
+from papilio.storage.column_choice import is_known_name
 
 _FIELD = rb'(?:"[^"]*"|[^" \t]+)'
 _LINE = re.compile(_FIELD + rb"(?: " + _FIELD + rb")+")
@@ -40,4 +43,8 @@ def names_with_rows(names: Sequence[bytes], rows: Sequence[Sequence[bytes]], *, 
         return []
     is_numbered = first == [b"%d" % at for at in range(1, len(rows) + 1)]
     ends_in_words = not any(not row[-1] or _NUMBER.fullmatch(row[-1]) for row in rows)
-    return [b"", *names] if quoted or (is_numbered and ends_in_words) else []
+    is_matrix = not any(map(_NUMBER.fullmatch, first)) and not any(
+        is_known_name(name.decode("latin-1")) for name in names
+    )
+    is_matrix = is_matrix and all(_NUMBER.fullmatch(field) for row in rows for field in row[1:])
+    return [b"", *names] if quoted or is_matrix or (is_numbered and ends_in_words) else []

@@ -36,8 +36,9 @@ from papilio.graph import GraphKind
 from papilio.interrupts import removed_at_end
 from papilio.storage.column_choice import NO_NAME
 from papilio.storage.edge_files import FORMAT_VERSION
+from papilio.storage.evidence import Layout
 from papilio.storage.files import is_url, os_errors_named
-from papilio.storage.layout import HEADER_NOTE, Layout
+from papilio.storage.layout import HEADER_NOTE
 from papilio.storage.sides import LOOKS_BIPARTITE
 from papilio.storage.store import GraphStore, Manifest, open_store
 from papilio.version import __version__
@@ -170,7 +171,7 @@ class Reading(NamedTuple):
 _FACTS = (
     "not used: ", LOOKS_BIPARTITE, HEADER_NOTE, "lines equal to the line of names", "entries that are 0",
     "lines that do not meet", "missing values, left out", "read as ", "column 1 names the rows", "field 1 of a line",
-    "a line is a group",
+    "a line is a group", "the matrix is symmetric",
 )  # fmt: skip
 """Beginnings of notes that say what was done, and leave no doubt."""
 

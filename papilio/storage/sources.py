@@ -23,6 +23,7 @@ from pyarrow import fs as arrow_fs
 
 from papilio.errors import InputError
 from papilio.storage.column_choice import SignRule, choose_columns
+from papilio.storage.evidence import MISSING
 from papilio.storage.formats import (
     BLANKS,
     Declared,
@@ -39,10 +40,11 @@ from papilio.storage.formats import (
 )
 from papilio.storage.held import held_matrix
 from papilio.storage.inputs import InputFile, InputLocation
-from papilio.storage.layout import MISSING
+from papilio.storage.layout import Plan, zero_weights
 from papilio.storage.objects import sheet_of
 from papilio.storage.sealed import DECODING_ERRORS
 from papilio.storage.text import TextSource
+from papilio.storage.where import has_zero
 
 OnRead = Callable[[int], None]
 """Called with the bytes of the stored files read so far."""
@@ -165,12 +167,15 @@ class ParquetSource:
     ``on_read`` is called with the fraction read so far, times the size of the files in bytes.
     """
 
-    def __init__(self, places: Sequence[InputLocation], options: ReadOptions, on_read: OnRead) -> None:
+    def __init__(
+        self, places: Sequence[InputLocation], options: ReadOptions, on_read: OnRead, weight: str = ""
+    ) -> None:
         self._names = {place.path: place.name for place in places}
         self._name = places[0].name
         self._options = options
         self._n_bytes = sum(place.n_bytes for place in places)
         self._on_read = on_read
+        self._weight = weight  # a column that must not hold 0, or nothing
         self._fragments = _fragments(places)
         self._schema = schema = self._unified()
         names = list(schema.names)
@@ -219,7 +224,8 @@ class ParquetSource:
         for fragment, _ in self._fragments:
             name, before = self._names[fragment.path], done
             said = pads.get_partition_keys(fragment.partition_expression)
-            needed = list(dict.fromkeys([*self._columns, *(name for name, _ in self._conditions)]))
+            weights = [self._weight] if self._weight else []
+            needed = list(dict.fromkeys([*self._columns, *(name for name, _ in self._conditions), *weights]))
             held = [column for column in needed if column in fragment.physical_schema.names]
             with _damage_named(name):
                 file = pq.ParquetFile(fragment.path, filesystem=fragment.filesystem, page_checksum_verification=True)
@@ -236,6 +242,9 @@ class ParquetSource:
                             else pa.repeat(pa.scalar(said[column], self._schema.field(column).type), batch.num_rows)
                             for column in needed
                         }
+                        if self._weight and has_zero(of[self._weight]):
+                            rows_of = f"rows {done - before:,} to {done - before + batch.num_rows - 1:,}"
+                            raise InputError(zero_weights(name, self._weight, 0, 0, rows_of))
                         kept = self._kept(of, name, done - before)
                         columns = [of[column] for column in self._columns]
                         if not kept.all():
@@ -281,7 +290,8 @@ class ParquetSource:
             if column.null_count:
                 raise InputError(
                     f"{name}: column {title} has {column.null_count} missing values "
-                    f"in rows {start} to {start + len(column) - 1}; remove them"
+                    f"in rows {start} to {start + len(column) - 1}; fill them, or leave them out (missing='drop', "
+                    "--missing drop)"
                 )
         if self._options.sign is not None:
             columns[2] = self._signs(self._options.sign, columns[2])
@@ -377,13 +387,14 @@ def open_source(
         is_plain = system is not None and all(place.filesystem == system for place in places)
         if not first.is_plain or not is_plain:
             places = _spool(first, places, scratch)
-        return _held_table(places, options) or ParquetSource(places, options, on_read)
+        table = _held_table(places, options)
+        return ParquetSource(places, options, on_read, table) if isinstance(table, str) else table
     if chosen == "npy":
         if len(places) > 2:
             raise InputError(f"{len(places)} .npy files were given; convert reads one, or two with one endpoint each")
         places = _spool(first, places, scratch)
         held = _held_array(places, options) if len(places) == 1 else None
-        return held or NpySource(places, options, on_read)
+        return NpySource(places, options, on_read) if held is None else held
     return JoinedText(first, places[1:], options, threads, on_read)
 
 
@@ -398,28 +409,31 @@ def _held_array(places: Sequence[InputLocation], options: ReadOptions) -> EdgeSo
     except Exception:  # the reader of edges reports damage
         return None
     sheet = sheet_of(array)
-    return None if sheet is None else held_matrix(replace(sheet, what=places[0].name), "npy", options)
+    found = None if sheet is None else held_matrix(replace(sheet, what=places[0].name), "npy", options)
+    return None if isinstance(found, Plan) else found
 
 
-def _held_table(places: Sequence[InputLocation], options: ReadOptions) -> EdgeSource | None:
-    """Return the edges of a Parquet table that is a matrix; None if it has edges, or its reader says what is wrong."""
+def _held_table(places: Sequence[InputLocation], options: ReadOptions) -> EdgeSource | str:
+    """Return the edges of a Parquet table that is a matrix; a text if it has edges, or its reader says what is wrong.
+
+    The text is the column of weights that must not hold 0, or nothing.
+    """
     try:
         dataset = pads.dataset([place.path for place in places], format="parquet", filesystem=places[0].filesystem)
         table = dataset.head(_MATRIX_ROWS)
-        if table.num_rows == _MATRIX_ROWS and _has_words_twice(table):
-            return None
-        if table.num_rows == _MATRIX_ROWS or len(places) > 1:
-            whole = len(table.schema.names) > 3 or options.layout not in (None, "edges")
-            table = dataset.to_table() if whole and _is_wide_table(table) else table
+        is_whole = table.num_rows < _MATRIX_ROWS
+        if not is_whole:
+            is_whole = len(table.schema.names) > 3 or options.layout not in (None, "edges")
+            is_whole = is_whole and _is_wide_table(table)
+            table = dataset.to_table() if is_whole else table
     except Exception:  # the reader of edges reports damage
-        return None
+        return ""
     sheet = sheet_of(table)
-    return None if sheet is None else held_matrix(replace(sheet, what=places[0].name), "parquet", options)
-
-
-def _has_words_twice(table: pa.Table) -> bool:
-    """Return whether two columns hold words: ends of edges."""
-    return sum(_label_kind(field.type) == "text" for field in table.schema) > 1
+    assert sheet is not None
+    found = held_matrix(replace(sheet, what=places[0].name, is_whole=is_whole), "parquet", options)
+    if not isinstance(found, Plan):
+        return found
+    return "" if found.weight is None else str(sheet.names[found.weight])
 
 
 def _is_wide_table(table: pa.Table) -> bool:

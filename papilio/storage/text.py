@@ -33,7 +33,7 @@ from papilio.storage.formats import (
 )
 from papilio.storage.grid_block import GridParser, GridRows
 from papilio.storage.inputs import InputFile
-from papilio.storage.layout import HEADER_NOTE
+from papilio.storage.layout import HEADER_NOTE, zero_weights
 from papilio.storage.quotes import Block, count_ends, cut_records
 from papilio.storage.text_block import LineParser, ParsedBlock
 from papilio.storage.text_format import detect_layout
@@ -56,6 +56,7 @@ class _Found:
     header: int = 0
     missing: int = 0
     first_missing: int = 0  # 0-based line
+    zero_weight: tuple[int, str] | None = None  # 0-based line of the first weight of 0, and its text
     longest: tuple[int, int] = (0, 1)
     is_unsure: bool = False
 
@@ -65,6 +66,8 @@ class _Found:
             self.longest = (line + parsed.longest[0], parsed.longest[1])
         if parsed.missing and not self.missing:
             self.first_missing = line + parsed.first_missing
+        if parsed.zero_weight is not None and self.zero_weight is None:
+            self.zero_weight = line + parsed.zero_weight[0], parsed.zero_weight[1]
         self.missing += parsed.missing
         self.marked += parsed.marked
         self.header += parsed.lines.header
@@ -143,6 +146,7 @@ class TextSource:
                 self._on_read(self._file.position_bytes())
         lines.physical += self._end != b"\n"
         self._check_missing(found)
+        self._check_weights(found)
         self._add_notes(found)
         n_data = lines.records + lines.malformed + lines.missing + lines.zeros + lines.filtered
         self._check_malformed(n_data + (held is not None and held.skipped))
@@ -166,6 +170,15 @@ class TextSource:
             f"{self._file.path}: {found.missing:,} {what} are missing (NA, NULL, NaN ...), the first in line "
             f"{found.first_missing + 1:,}; missing='drop' (--missing drop): {drop}{label}"
         )
+
+    def _check_weights(self, found: _Found) -> None:
+        """Raise InputError for a weight of 0 after the lines that were seen when the layout was decided."""
+        at = self.layout.plan.weight
+        if at is not None and found.zero_weight is not None:
+            line, said = found.zero_weight
+            name = self.layout.names[at] if self.layout.names else ""
+            cell = said if said.isalpha() else 0
+            raise InputError(zero_weights(self._file.path, name, at, cell, f"line {line + 1:,}"))
 
     def _check_malformed(self, n_lines: int) -> None:
         """Raise MalformedLineError if more lines were skipped than a damaged file has."""

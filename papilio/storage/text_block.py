@@ -22,6 +22,7 @@ import pyarrow.csv as arrow_csv
 from numpy.typing import NDArray
 
 from papilio.storage.column_choice import show_column
+from papilio.storage.evidence import MISSING, is_missing_word
 from papilio.storage.formats import (
     BLANKS,
     LineCounts,
@@ -31,8 +32,8 @@ from papilio.storage.formats import (
     has_leading_zero,
     time_type,
 )
-from papilio.storage.layout import MISSING, is_missing_word
 from papilio.storage.quotes import BROKEN_QUOTES, Block, count_ends, count_inner, iter_records
+from papilio.storage.where import has_zero
 
 ANY_DIGITS = r"-?[0-9]+"
 """Pattern of a number in a matrix, or a time: leading zeros are ignored."""
@@ -114,6 +115,7 @@ class ParsedBlock:
     missing: int = 0  # missing values
     first_missing: int = 0  # line of the first of them
     is_unsure: bool = False  # whether a word of the line of names is a label, too
+    zero_weight: tuple[int, str] | None = None  # line of the first weight of 0, and its text
     row_names: list[Any] = field(default_factory=list)  # of a matrix, or of groups
 
     def add_missing(self, line: int) -> None:
@@ -175,6 +177,10 @@ class LineParser:
         self._values = [f"c{at}" for at in range(2, layout.n_columns)] if layout.format == "mtx" else []
         for value in self._values:
             types.setdefault(value, pa.float64())
+        # The weights of edges, of which a 0 says that the lines are a matrix.
+        self._weight = layout.plan.weight
+        if self._weight is not None:
+            types.setdefault(f"c{self._weight}", pa.string())
         names = [layout.names[at] for at in (columns.u, columns.v)] if layout.names else []
         self._header = [name.encode() for name in layout.names]
         self._names = names if "text" in layout.labels else []
@@ -231,6 +237,8 @@ class LineParser:
                 return None
             columns[name] = numbers
         u, v = (trimmed(columns[name]) for name in (self._u, self._v))
+        if self._weight is not None and has_zero(columns[f"c{self._weight}"]):
+            return None
         marked = self._marked(columns.get("c0"))
         if marked is None or not self._labels_fit(u, v, quoted) or self._has_words(u, v):
             return None
@@ -385,6 +393,8 @@ class LineParser:
                     counts.header += 1
                     continue
                 row = self._edge(fields)
+                if self._weight is not None and parsed.zero_weight is None and _ZERO_TEXT.match(fields[self._weight]):
+                    parsed.zero_weight = line, fields[self._weight].decode()
                 parsed.is_unsure |= bool(self._names) and (row[0] == self._names[0] or row[1] == self._names[1])
             except _LeftOut as reason:
                 setattr(counts, reason.kind, getattr(counts, reason.kind) + 1)
@@ -482,6 +492,9 @@ class LineParser:
             if not 1 <= number <= size:
                 raise Malformed(f"{number} is outside the matrix; expected 1 to {size}")
         return number
+
+
+_ZERO_TEXT = re.compile(rb"[+-]?(0+([.,]0*)?|[.,]0+)\Z|(?i:false)\Z")
 
 
 def _is_zero(text: bytes) -> bool:

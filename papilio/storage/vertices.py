@@ -21,6 +21,7 @@ from papilio.storage.labelled import (
 )
 from papilio.storage.layers import defining_attribute, find_layers
 from papilio.storage.sides import Sides
+from papilio.storage.where import Condition, arrow_column
 
 if TYPE_CHECKING:
     import networkx
@@ -69,6 +70,15 @@ class Vertices:
         ends = [(place[int(edge[0])], place[int(edge[1])]) for edge in edges]
         return cls(names, ends, attributes, edge_values=values)
 
+    def with_edges(self, kept: Sequence[int]) -> Self:
+        """Return the same vertices with some of the edges, by their places."""
+        return replace(
+            self,
+            ends=[self.ends[at] for at in kept],
+            edge_names=None if self.edge_names is None else [self.edge_names[at] for at in kept],
+            edge_values={name: [values[at] for at in kept] for name, values in self.edge_values.items()},
+        )
+
 
 def _by_name(rows: list[dict[Any, Any]]) -> dict[str, list[Any]]:
     """Return the values of rows by key; None for a missing value."""
@@ -86,31 +96,64 @@ def from_vertices(
     u: str | Collection[Hashable] | None,
     sign: str | None,
     positive_from: float | None,
+    where: Sequence[Condition] = (),
 ) -> LabelledGraph:
-    """Return the graph of some vertices and edges; see :func:`papilio.storage.layers.find_layers`."""
-    names, edges = vertices.names, vertices.ends
+    """Return the graph of some vertices and edges; see :func:`papilio.storage.layers.find_layers`.
+
+    ``where`` are conditions on attributes of the edges. All edges show the layers, and all vertices are kept.
+    """
+    names = vertices.names
     _require_distinct(names)
     at = find_missing(label_array(names))
     if at is not None:
         raise GraphError(f"vertex {at} has the name {names[at]!r}, a missing value; name the vertex or remove it")
-    ends = np.array(edges, dtype=np.int64).reshape(-1, 2)
-    pairs = vertices.edge_names or [(names[a], names[b]) for a, b in edges]
+    every = ends = np.array(vertices.ends, dtype=np.int64).reshape(-1, 2)
+    n_filtered = 0
+    if where:
+        kept = _kept_edges(vertices, where)
+        n_filtered = int(kept.size - np.count_nonzero(kept))
+        vertices = vertices.with_edges(np.flatnonzero(kept).tolist())
+        ends = ends[kept]
+    pairs = vertices.edge_names or [(names[a], names[b]) for a, b in vertices.ends]
     signs = None if sign is None else read_signs(_edge_values(vertices, sign, pairs), positive_from)
     origin = NetworkEdges(names=pairs)
     if kind == "unipartite":
         if u is not None:
             raise InputError("u names the nodes of layer U, but a unipartite graph has no layers; leave it out")
-        result = assemble(kind, ends[:, 0], ends[:, 1], signs, len(names), len(names))
+        result = _with_filtered(assemble(kind, ends[:, 0], ends[:, 1], signs, len(names), len(names)), n_filtered)
         defining = defining_attribute(ends, vertices.attributes)
         said = "" if defining is None else f"the attribute {defining} of its vertices defines two layers"
         return replace(result, labels_u=label_array(names), origin=origin, sides=Sides(said=said))
-    in_v, layers = find_layers(names, ends, vertices.attributes, u, directed=vertices.directed)
+    in_v, layers = find_layers(names, every, vertices.attributes, u, directed=vertices.directed)
     ids = np.where(in_v, np.cumsum(in_v), np.cumsum(~in_v)) - 1
     turned = in_v[ends[:, 0]]
     left, right = np.where(turned, ends[:, 1], ends[:, 0]), np.where(turned, ends[:, 0], ends[:, 1])
     result = assemble(kind, ids[left], ids[right], signs, int((~in_v).sum()), int(in_v.sum()))
+    result = _with_filtered(result, n_filtered)
     labels = [label_array([names[at] for at in np.flatnonzero(in_v == of)]) for of in (False, True)]
     return replace(result, labels_u=labels[0], labels_v=labels[1], origin=origin, layers=layers)
+
+
+def _with_filtered(result: LabelledGraph, n_filtered: int) -> LabelledGraph:
+    return replace(result, dropped={**result.dropped, "filtered": n_filtered}) if n_filtered else result
+
+
+def _kept_edges(vertices: Vertices, where: Sequence[Condition]) -> NDArray[np.bool_]:
+    """Return which edges meet all conditions, shape (k,); InputError for an attribute that no edge has."""
+    kept = np.ones(len(vertices.ends), bool)
+    for condition in where:
+        values = vertices.edge_values.get(str(condition.column))
+        if values is None and kept.size:
+            known = ", ".join(map(repr, vertices.edge_values)) or "none"
+            raise InputError(f"where={condition.text!r}: the edges have no such attribute; they have {known}")
+        found = condition.mask(arrow_column(list(values or ())))
+        if found is None:
+            raise InputError(
+                f"the attribute {condition.column!r} of the edges does not hold numbers only, so "
+                f"where={condition.text!r} does not apply"
+            )
+        kept &= found
+    return kept
 
 
 def _edge_values(vertices: Vertices, attribute: str, pairs: Sequence[tuple[Hashable, ...]]) -> NDArray[Any]:

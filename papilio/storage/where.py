@@ -18,10 +18,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from papilio.errors import InputError
-from papilio.storage.layout import is_missing_word
+from papilio.storage.column_choice import Decimal, number_of
+from papilio.storage.evidence import is_missing_word
 
 _CONDITION = re.compile(r"\s*(?P<column>[^<>=!]+?)\s*(?P<sign><=|>=|==|!=|<|>|=)\s*(?P<value>.*?)\s*\Z", re.S)
-_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\Z")
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "=": operator.eq,
     "!=": operator.ne,
@@ -36,6 +36,7 @@ class Condition:
     sign: str
     value: float | str
     text: str
+    decimal: Decimal = "."  # the decimal point of numbers in text
 
     def holds(self, text: str) -> bool | None:
         """Return whether a text meets the condition; None if it is no number and the value is one."""
@@ -43,7 +44,8 @@ class Condition:
             return False
         if isinstance(self.value, str):
             return bool(_COMPARE[self.sign](text, self.value))
-        return bool(_COMPARE[self.sign](float(text), self.value)) if _NUMBER.match(text) else None
+        number = number_of(text, self.decimal)
+        return None if number is None else bool(_COMPARE[self.sign](number, self.value))
 
     def mask(self, column: pa.Array) -> NDArray[np.bool_] | None:
         """Return which values of an Arrow column meet the condition; None if some are no numbers and the value is."""
@@ -69,13 +71,38 @@ class Condition:
         return of_word[encoded.indices.to_numpy(zero_copy_only=False)] if len(words) else np.zeros(0, bool)
 
 
-def read_conditions(given: str | Sequence[str] | None) -> tuple[Condition, ...]:
+def arrow_column(values: Any) -> Any:
+    """Return a column of any library as an Arrow array."""
+    if isinstance(values, pa.ChunkedArray):
+        joined = values.combine_chunks()
+        return pa.concat_arrays(joined.chunks) if isinstance(joined, pa.ChunkedArray) else joined
+    if hasattr(values, "to_arrow"):
+        return values.to_arrow()
+    try:
+        found = pa.array(values, from_pandas=True)
+        return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+    except (pa.ArrowException, TypeError):
+        return pa.array([None if each is None or each != each else str(each) for each in values])
+
+
+def has_zero(column: pa.Array) -> bool:
+    """Return whether a column of numbers, or of their text, holds a 0."""
+    import pyarrow.compute as pc
+
+    kind = column.type
+    if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        return bool(pc.any(pc.equal(column.cast(pa.float64(), safe=False), 0)).as_py())
+    text = pc.utf8_trim(column.cast(pa.large_string()), " \t")
+    return bool(pc.any(pc.match_substring_regex(text, r"^([+-]?(0+([.,]0*)?|[.,]0+)|(?i:false))$")).as_py())
+
+
+def read_conditions(given: str | Sequence[str] | None, decimal: Decimal | None = None) -> tuple[Condition, ...]:
     """Return the conditions of ``where``; raise InputError for a text that is none."""
     several = () if given is None else (given,) if isinstance(given, str) else tuple(given)
-    return tuple(map(_read, several))
+    return tuple(_read(each, decimal or ".") for each in several)
 
 
-def _read(text: str) -> Condition:
+def _read(text: str, decimal: Decimal) -> Condition:
     found = _CONDITION.match(text) if isinstance(text, str) else None
     if found is None or not found["value"]:
         raise InputError(
@@ -88,8 +115,13 @@ def _read(text: str) -> Condition:
             column = column[1:-1]
     column = int(column) if isinstance(column, str) and column.isdecimal() else column
     assert isinstance(value, str)
-    if _NUMBER.match(value):
-        value = float(value)
+    number = number_of(value)
+    if number is None and decimal == ",":
+        number = number_of(value, ",")
+    if number is None and number_of(value.replace(",", ".")) is not None and found["sign"] not in ("==", "=", "!="):
+        raise InputError(f"where is {text!r}, whose value is no number: write {value.replace(',', '.')!r}")
+    if number is not None:
+        value = number
     elif len(value) > 1 and value[0] == value[-1] and value[0] in "'\"":
         value = value[1:-1]
-    return Condition(column, found["sign"], value, text.strip())
+    return Condition(column, found["sign"], value, text.strip(), decimal)

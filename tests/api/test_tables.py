@@ -17,7 +17,7 @@ from hypothesis import given, settings
 import papilio
 from papilio.errors import InputError
 from papilio.storage import answers
-from papilio.storage.interop import from_any
+from papilio.storage.any_object import from_any
 from papilio.storage.store import open_store
 from tests.api.test_aligned import Row, column, expected, tables
 

@@ -17,9 +17,10 @@ import pytest
 
 from papilio.errors import CapacityError, DuplicateEdgeError, MalformedLineError, StoreError
 from papilio.storage import convert as converting
-from papilio.storage import convert as ordering
+from papilio.storage import disk_sort as ordering
 from papilio.storage import text as textlines
-from papilio.storage.convert import DiskSorter, convert
+from papilio.storage.convert import convert
+from papilio.storage.disk_sort import DiskSorter
 from papilio.storage.store import StoreWriter, open_store
 from tests.storage.convert_helpers import labelled_edges, write_input
 

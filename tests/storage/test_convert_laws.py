@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from papilio.graph import BipartiteGraph, UnipartiteGraph
-from papilio.storage import convert as ordering
+from papilio.storage import disk_sort as ordering
 from papilio.storage import text as textlines
 from papilio.storage.convert import convert
 from tests.conftest import share_of_examples

@@ -18,15 +18,14 @@ from scipy import sparse
 import papilio
 from papilio.errors import CapacityError, GraphError, InputError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
+from papilio.storage.any_object import from_any, label_any
 from papilio.storage.interop import (
     LabelledGraph,
-    from_any,
     from_arrow,
     from_networkx,
     from_numpy,
     from_pandas,
     from_scipy,
-    label_any,
     to_arrow,
     to_networkx,
     to_numpy,
@@ -360,7 +359,7 @@ def test_labels_that_cannot_leave() -> None:
 
 def test_nothing_is_imported_to_tell_types() -> None:
     code = (
-        "import sys; from papilio.storage.interop import from_any; import numpy as np;"
+        "import sys; from papilio.storage.any_object import from_any; import numpy as np;"
         "assert from_any(np.array([[0, 1]])).n_edges == 1;"
         "assert not {'networkx', 'scipy', 'pandas'} & set(sys.modules), sorted(sys.modules)"
     )

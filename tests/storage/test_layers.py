@@ -17,7 +17,8 @@ from papilio.errors import GraphError, InputError
 from papilio.families import Question
 from papilio.kernels.null.ensemble import Ensemble
 from papilio.motifs import MOTIFS, Listing
-from papilio.storage.interop import from_any, from_igraph, from_networkx
+from papilio.storage.any_object import from_any
+from papilio.storage.interop import from_igraph, from_networkx
 from papilio.storage.layers import Layers, find_layers
 
 HERE: dict[str, Any] = {"engine": "cpu"}

@@ -18,7 +18,8 @@ from scipy import sparse
 
 import papilio
 from papilio.errors import GraphError, InputError, InputWarning, MalformedLineError, PapilioError
-from papilio.storage.layout import Evidence, decide
+from papilio.storage.evidence import Evidence
+from papilio.storage.layout import decide
 from papilio.storage.where import read_conditions
 from tests.conftest import ROOT
 from tests.tools.commands import Run
@@ -350,6 +351,113 @@ def test_a_first_line_whose_words_come_again_late_is_an_edge(tmp_path: Path) -> 
     with pytest.warns(InputWarning, match="line 1 read as an edge, because its words occur in other lines"):
         graph = papilio.read(path)
     assert graph.n_edges == 3002
+
+
+FIRST = "".join(f"a{at},b{at % 7},1\n" for at in range(1500))
+SQUARE = np.triu(np.random.default_rng(3).random((1200, 1200)) < 0.002, 1)
+BOTH = (SQUARE + SQUARE.T).astype(int)
+GROUPS = "".join(f"g{at} {' '.join(('m', 'n', 'o', 'p')[at % 2 : 2 + at % 3])}\n" for at in range(1100))
+LATE: dict[str, tuple[Callable[[Path], Any], str]] = {
+    "a weight of 0": (lambda at: write(at / "a.csv", FIRST + "a1,b1,0\n"), r"column 3 is 0 in line 1,501.*3 > 0"),
+    "a named weight of 0": (
+        lambda at: write(at / "a.csv", "u,v,visits\n" + FIRST + "a1,b1,0.0\n"), r"visits is 0 in line 1,502.*visits > 0"
+    ),
+    "a weight of 0 in a frame": (
+        lambda _: pd.DataFrame({"u": range(3000), "v": range(3000), "visits": [1] * 2999 + [0]}),
+        "visits is 0 in rows after the first 2,000",
+    ),
+    "a group again": (lambda at: write(at / "a.txt", GROUPS + "g7 m\n"), "lines 8 and 1,101 of data begin with 'g7'"),
+    "a group that is a member": (
+        lambda at: write(at / "a.txt", GROUPS + "h g7\n"), "'g7' is the first word of a line and a later word"
+    ),
+    "symmetry": (
+        lambda at: write(at / "a.txt", "".join(" ".join(map(str, row)) + "\n" for row in BOTH.tolist())),
+        "symmetric matrix of 1,200 rows",
+    ),
+    "symmetry of an array": (lambda _: np.pad(BOTH, (0, 1200)), "can be read in 2 ways"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LATE)
+def test_a_later_line_that_shows_another_layout_is_an_error(tmp_path: Path, name: str) -> None:
+    make, message = LATE[name]
+    with pytest.raises(InputError, match=message):
+        papilio.read(make(tmp_path))
+
+
+def test_a_late_weight_of_zero_in_parquet_is_an_error(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"u": range(5000), "v": range(5000), "visits": [1] * 4999 + [0]})
+    pq.write_table(pa.Table.from_pandas(frame), tmp_path / "a.parquet")
+    with pytest.raises(InputError, match="visits is 0 in rows"):
+        papilio.read(tmp_path / "a.parquet")
+    assert papilio.read(tmp_path / "a.parquet", where="visits > 0").n_edges == 4999
+
+
+def test_conditions_on_the_edges_of_a_graph(tmp_path: Path) -> None:
+    graph = nx.Graph()
+    graph.add_weighted_edges_from([("a", "x", 3), ("a", "y", 1), ("b", "x", 2), ("b", "y", 5)])
+    graph.add_edge("b", "z")
+    nx.set_node_attributes(graph, {node: int(node in "xyz") for node in graph}, "bipartite")
+    nx.write_graphml(graph, tmp_path / "a.graphml")
+    for source in (graph, tmp_path / "a.graphml"):
+        read = papilio.read(source, where="weight >= 2")
+        assert (read.n_edges, read.n_u + read.n_v, read.reading["dropped"]["filtered"]) == (3, 5, 2)
+    with pytest.raises(InputError, match="the edges have no such attribute; they have 'weight'"):
+        papilio.read(graph, where="size > 2")
+
+
+def test_decimal_commas_in_conditions_and_matrices(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", "user;item;rate\na;x;3,5\na;y;0,5\nb;x;1,25\n")
+    assert papilio.read(path, where="rate >= 1,25", decimal=",").n_edges == 2
+    assert papilio.read(path, where="rate >= 1.25", decimal=",").n_edges == 2
+    with pytest.raises(InputError, match=r"write 'rate >= 1.25'|write '1.25'"):
+        papilio.read(path, where="rate >= 1,25")
+    assert papilio.read(write(tmp_path / "b.csv", ";p;q\nA;0,5;0,0\nB;1,5;2,0\n")).n_edges == 3
+
+
+WAYS = {
+    "a declared separator": "sep=;\nplant;bee\na;x\na;y\nb;x\nb;y\n",
+    "Neo4j": ":START_ID(P),:END_ID(B),:TYPE\na,x,R\na,y,R\nb,x,R\nb,y,R\n",
+    "quotes in TSV": '"plant"\t"bee"\n"a"\t"x"\n"a"\t"y"\n"b"\t"x"\n"b"\t"y"\n',
+    "a matrix of R": "x\ty\tz\na\t1\t2\t0\nb\t3\t1\t0\n",
+}
+
+
+@pytest.mark.parametrize("name", WAYS)
+@pytest.mark.filterwarnings("error")
+def test_tables_of_other_programs(tmp_path: Path, name: str) -> None:
+    read = papilio.read(write(tmp_path / "a.csv", WAYS[name]))
+    assert {*read.labels("u")} == {"a", "b"}  # type: ignore[misc]
+    assert {*read.labels("v")} >= {"x", "y"}  # type: ignore[misc]
+    assert count(read) == 1
+
+
+DOUBTFUL = {
+    "names of columns that are numbers": ("species,1999,2000,2001\na,1,2,0\nb,0,1,0\n", "names of columns, or a row"),
+    "names of rows that are numbers": ("7,0,2,0,0\n3,1,0,0,0\n5,0,0,1,0\n", "column 1 holds another number"),
+    "columns of a dictionary": ({"source": ["a", "b"], "target": ["x", "y"]}, "pass pandas.DataFrame"),
+    "an index that is an end": (
+        pd.DataFrame({"source": ["a", "b"], "target": ["x", "y"], "n": [1, 2]}).set_index("source"), "reset_index"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DOUBTFUL)
+def test_names_that_may_be_values_are_an_error(tmp_path: Path, name: str) -> None:
+    brought, message = DOUBTFUL[name]
+    with pytest.raises(InputError, match=message):
+        papilio.read(write(tmp_path / "a.csv", brought) if isinstance(brought, str) else brought)
+
+
+def test_small_lists_of_ids_from_zero_are_edges_and_counts_are_not() -> None:
+    draw = np.random.default_rng(0)
+    lists = [(at % 11, at * 4 % 9) for at in range(30)]
+    assert papilio.read(draw.permutation(np.array(lists))).n_edges == 30
+    for _ in range(200):
+        counts = draw.poisson(draw.choice((1.5, 3, 6)), (int(draw.integers(8, 50)), 2))
+        if (counts == 0).any():
+            with pytest.raises(InputError, match="can be read in 2 ways"):
+                papilio.read(counts)
 
 
 CASES = ROOT.parent / "shared" / "cases"

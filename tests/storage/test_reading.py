@@ -24,7 +24,8 @@ import papilio
 from papilio.errors import GraphError, InputError, InputWarning, StoreError, UnsupportedError
 from papilio.storage import convert as converting
 from papilio.storage import reading
-from papilio.storage.interop import from_any, from_networkx, from_pandas
+from papilio.storage.any_object import from_any
+from papilio.storage.interop import from_networkx, from_pandas
 from papilio.storage.reading import Reading, cache_directory, readings_reported
 from papilio.storage.store import open_store
 from tests.conftest import ROOT
