@@ -278,7 +278,7 @@ def _is_sorted_list(seen: Evidence) -> bool:
 def _are_ids(seen: Evidence) -> bool:
     """Return whether the ends of a few rows are ids, no counts: rows differ, and no id up to 7 or more is left out.
 
-    Counts of so many sizes leave gaps, or repeat rows.
+    Counts of such different sizes leave gaps, or repeat rows.
     """
     if seen.ends is None:
         return False
@@ -324,7 +324,7 @@ def _is_like_named_groups(seen: Evidence) -> bool:
 
 
 def _is_wide_and_bare(seen: Evidence) -> bool:
-    """Return whether rows without names hold words in four columns or more: two ends rarely have so many attributes."""
+    """Return whether rows without names hold words in four columns or more: two ends seldom have more than one attribute."""
     if seen.names or seen.width < 4 or seen.ends != (0, 1) or seen.are_asked_ends or seen.signed or seen.filtered:
         return False
     return all(isinstance(cell, str) and cell not in _ARROWS for column in seen.columns[1:] for cell in column)
