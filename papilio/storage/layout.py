@@ -324,7 +324,7 @@ def _is_like_named_groups(seen: Evidence) -> bool:
 
 
 def _is_wide_and_bare(seen: Evidence) -> bool:
-    """Return whether rows without names hold words in four columns or more: two ends seldom have more than one attribute."""
+    """Return whether rows without names hold words in four columns or more: two ends seldom have as many attributes."""
     if seen.names or seen.width < 4 or seen.ends != (0, 1) or seen.are_asked_ends or seen.signed or seen.filtered:
         return False
     return all(isinstance(cell, str) and cell not in _ARROWS for column in seen.columns[1:] for cell in column)

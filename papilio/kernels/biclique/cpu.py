@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from papilio.errors import InputError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique import search
+from papilio.kernels.biclique.choice import RUN_RATES, settle_search
 from papilio.kernels.biclique.forms import (
     Cells,
     count_choices,
@@ -32,7 +33,6 @@ from papilio.kernels.biclique.index import (
 )
 from papilio.kernels.biclique.items import SHORT_S
 from papilio.kernels.biclique.local import LeftGraph, RootGraph, make_around
-from papilio.kernels.biclique.probe import RUN_RATES, settle_search
 from papilio.kernels.biclique.probe_loops import rows_near
 from papilio.kernels.biclique.prober import measure_with, probe_here
 from papilio.kernels.biclique.question import ask_bicliques

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from papilio.errors import LeaseTooLargeError
 from papilio.graph import BipartiteGraph
+from papilio.kernels.biclique.choice import find_rates, settle_search
 from papilio.kernels.biclique.forms import Cells, expand_leaves, expand_sizes, turn
 from papilio.kernels.biclique.gpu_index import (
     BicliqueDeviceIndex,
@@ -32,7 +33,6 @@ from papilio.kernels.biclique.gpu_index import (
 )
 from papilio.kernels.biclique.gpu_prober import probe_device, rows_near_on_device
 from papilio.kernels.biclique.items import LONG_S
-from papilio.kernels.biclique.probe import find_rates, settle_search
 from papilio.kernels.biclique.prober import measure_with
 from papilio.kernels.biclique.question import BicliqueQuestion, ask_bicliques
 from papilio.kernels.biclique.signed_cover import fold_vectors

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from papilio.kernels.biclique.choice import Children
 from papilio.kernels.biclique.core import Ids32, Rows
 from papilio.kernels.biclique.gpu_index import BicliqueDeviceIndex
 from papilio.kernels.biclique.index import BicliqueIndex, lay_graph
 from papilio.kernels.biclique.items import BicliqueItems
 from papilio.kernels.biclique.local import LeftGraph
-from papilio.kernels.biclique.probe import Children
 from papilio.kernels.biclique.probe_loops import Near, NearGraph
 from papilio.kernels.biclique.prober import BicliqueProber
 from papilio.kernels.device.arrays import copy_arrays, take, take_rows

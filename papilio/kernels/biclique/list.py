@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from papilio.errors import UnsupportedError
 from papilio.graph import BipartiteGraph
 from papilio.kernels import listing as rows
+from papilio.kernels.biclique.choice import RUN_RATES
 from papilio.kernels.biclique.core import Ids32, Rows, reduce_to_core
 from papilio.kernels.biclique.index import (
     BicliqueIndex,
@@ -35,7 +36,6 @@ from papilio.kernels.biclique.list_loops import (
     start_items,
 )
 from papilio.kernels.biclique.local import LeftGraph, RootGraph, make_around
-from papilio.kernels.biclique.probe import RUN_RATES
 from papilio.kernels.biclique.prober import probe_here
 from papilio.kernels.biclique.question import explain_choices
 from papilio.kernels.biclique.search import Items, measure_rooms

@@ -1,4 +1,4 @@
-"""Compiled probes of the searches for (p,q)-bicliques: one random branch for each; see :mod:`.probe`.
+"""Compiled probes of the searches for (p,q)-bicliques: one random branch for each; see :mod:`.choice`.
 
 Below a child the candidates are the later children of its root that share enough columns with both. Enumeration takes
 ``take`` of them: at each level it intersects every row with the later ones, and it ends at pairs of rows. A probe takes
@@ -14,11 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from papilio.kernels.biclique.core import Ids32, Rows
-from papilio.kernels.biclique.index import BicliqueIndex
-from papilio.kernels.biclique.items import BicliqueItems
-from papilio.kernels.biclique.local import LeftGraph
-from papilio.kernels.biclique.probe import (
+from papilio.kernels.biclique.choice import (
     WALKS,
     Children,
     draw_children,
@@ -26,6 +22,10 @@ from papilio.kernels.biclique.probe import (
     make_count_tables,
     name_found,
 )
+from papilio.kernels.biclique.core import Ids32, Rows
+from papilio.kernels.biclique.index import BicliqueIndex
+from papilio.kernels.biclique.items import BicliqueItems
+from papilio.kernels.biclique.local import LeftGraph
 from papilio.kernels.jit import Ints, compiled
 from papilio.kernels.probe import FIELDS, NODES, WORDS, Found, count_ways
 from papilio.kernels.threads import ChunkRunner, cut_by_cost
@@ -381,7 +381,7 @@ def _all_rows(graph: LeftGraph) -> NearGraph:
 def measure_probes(
     index: BicliqueItems, near_of: NearOf, items: Ints, seeds: Words, walks: tuple[str, ...], threads: int
 ) -> dict[str, Found]:
-    """Probe items of an index with some of the :data:`~papilio.kernels.biclique.probe.WALKS`."""
+    """Probe items of an index with some of the :data:`~papilio.kernels.biclique.choice.WALKS`."""
     sizes, children = index.sizes, draw_children(index, items, seeds)
     near = near_of(children)
     later = near.ends - near.places

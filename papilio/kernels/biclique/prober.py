@@ -1,4 +1,4 @@
-"""Probes of (p,q)-bicliques, on the host; see :mod:`.probe` and :mod:`.probe_loops`."""
+"""Probes of (p,q)-bicliques, on the host; see :mod:`.choice` and :mod:`.probe_loops`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from papilio.kernels.biclique.choice import Children, Measure
 from papilio.kernels.biclique.index import BicliqueIndex
 from papilio.kernels.biclique.items import BicliqueItems
 from papilio.kernels.biclique.local import LeftGraph
-from papilio.kernels.biclique.probe import Children, Measure
 from papilio.kernels.biclique.probe_loops import (
     Near,
     NearOf,

@@ -17,13 +17,7 @@ import papilio
 from papilio.cluster import driver
 from papilio.errors import CapacityError, ExecutionError, FailedItemsError, UnsupportedError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.biclique.cpu import BicliqueCpu
-from papilio.kernels.biclique.gpu import BicliqueGpu, _add_right_rows
-from papilio.kernels.biclique.gpu_index import build_device_index
-from papilio.kernels.biclique.gpu_prober import rows_near_on_device
-from papilio.kernels.biclique.index import BicliqueIndex, build_biclique_index, lay_graph
-from papilio.kernels.biclique.items import SizeRange
-from papilio.kernels.biclique.probe import (
+from papilio.kernels.biclique.choice import (
     CPU_INDEX,
     CPU_RATES,
     GPU_INDEX,
@@ -33,6 +27,12 @@ from papilio.kernels.biclique.probe import (
     choose_search,
     predict,
 )
+from papilio.kernels.biclique.cpu import BicliqueCpu
+from papilio.kernels.biclique.gpu import BicliqueGpu, _add_right_rows
+from papilio.kernels.biclique.gpu_index import build_device_index
+from papilio.kernels.biclique.gpu_prober import rows_near_on_device
+from papilio.kernels.biclique.index import BicliqueIndex, build_biclique_index, lay_graph
+from papilio.kernels.biclique.items import SizeRange
 from papilio.kernels.biclique.probe_loops import Near, rows_near
 from papilio.kernels.biclique.prober import measure_with
 from papilio.kernels.device.protocol import Device
@@ -185,7 +185,7 @@ def test_the_layer_that_is_cheap_is_anchored(
 ) -> None:
     """Sets of eight of U are many, sets of three of V few, whose wedges are many only outside of the core."""
     # Otherwise a GPU takes less than it needs for another index.
-    monkeypatch.setattr("papilio.kernels.biclique.probe.GPU_INDEX", GPU_INDEX._replace(least=1e-3))
+    monkeypatch.setattr("papilio.kernels.biclique.choice.GPU_INDEX", GPU_INDEX._replace(least=1e-3))
     inside = np.random.default_rng(1).random((60, 90)) < 0.6
     u, v = np.nonzero(inside)
     leaves = np.arange(90, 120_000)
@@ -366,7 +366,7 @@ def test_a_resumed_job_keeps_the_layer_that_its_first_session_chose(
             papilio.count(store, motif, job=job, engine="cpu")
     first = papilio.open_job(job).plan()
     assert first.decisions
-    monkeypatch.setattr("papilio.kernels.biclique.probe.CPU_INDEX", CPU_INDEX._replace(least=1e9))
+    monkeypatch.setattr("papilio.kernels.biclique.choice.CPU_INDEX", CPU_INDEX._replace(least=1e9))
     forget_graphs()
     assert papilio.plan(store, motif, engine="cpu").key != first.key
     result = papilio.resume_job(job)

@@ -1,8 +1,8 @@
 """Predict the cost of a search for (p,q)-bicliques: probes of its items choose the anchor and the algorithm.
 
 A probe of an item (:mod:`papilio.kernels.probe`) draws a child of its root, and then one random branch below it.
-:mod:`papilio.kernels.biclique.probe_loops` and ``biclique_probe.cu`` walk the same branches. The children for both are
-drawn on the host. Estimates of counts have other probes, which draw the child themselves, with the tables made here.
+:mod:`papilio.kernels.biclique.probe_loops` walks the branches. Estimates of counts have other probes, which draw the
+child themselves, with the tables made here.
 """
 
 from __future__ import annotations
