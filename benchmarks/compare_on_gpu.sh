@@ -37,6 +37,7 @@ both() {
 answer() {
     case " $steps " in *" answer "*) ;; *) return ;; esac
     for version in base new; do
+        mkdir -p "/tmp/stores-$version"
         for name in bipartite/yelp2018 unipartite/facebook_combined; do
             (cd "${!version}" && PYTHONPATH=${!version}:$site python3 -m papilio convert "$data/$name.txt.gz" \
                 "/tmp/stores-$version/${name#*/}" --overwrite \

@@ -59,6 +59,18 @@ SET_BY_LIBRARIES = {
     "context variable decimal_context",
     "environment variable PYTEST_CURRENT_TEST",
     "environment variable _RJEM_MALLOC_CONF",  # Polars, when it is imported
+    *(  # Dask, for the processes of workers that are on GPUs
+        f"environment variable {name}"
+        for name in (
+            "MALLOC_TRIM_THRESHOLD_",
+            "MKL_NUM_THREADS",
+            "OMP_NUM_THREADS",
+            "OPENBLAS_NUM_THREADS",
+            "PYTHONHASHSEED",
+            "RAPIDS_NO_INITIALIZE",
+            "__DASK_PARENT_PID",
+        )
+    ),
 }
 """What changes during a test and is none of its doing."""
 

@@ -18,7 +18,6 @@ from papilio.cli.options import (
     JOB_FLAG,
     JSON_FLAG,
     LAYER,
-    PER_FLAG,
     RUN_OPTIONS,
     SEED,
     STORE,
@@ -125,7 +124,6 @@ def plan(motif: Motif, store: str, as_json: bool, engine_options: dict[str, str]
 
 @click.command(cls=MotifGroup)
 @STORE
-@PER_FLAG
 @click.option(
     "--error",
     type=share,
@@ -142,23 +140,21 @@ def plan(motif: Motif, store: str, as_json: bool, engine_options: dict[str, str]
     help="Time limit for the probes, excluding reading and preparing; by default, until --error is reached.",
 )  # fmt: skip
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the probes.")
-@with_rows("the estimate as a row, or the estimates of all vertices")
+@with_rows("the estimate as a row")
 @CLUSTER_OPTIONS
 @RUN_OPTIONS
 def estimate(motif: Motif, store: str, as_json: bool, engine_options: dict[str, str], **options: Any) -> None:
     """Estimate the number of MOTIF in the graph STORE from random branches of the search, with an interval.
 
     The estimate and the ends of the interval go to standard output, everything else to standard error. If counting
-    takes no longer, the motifs are counted and a single number is printed. With --per vertex but no --output, the
-    largest estimates of vertices follow, and --error applies to them.
+    takes no longer, the motifs are counted and a single number is printed.
 
     \b
     papilio estimate biclique STORE -p 6 -q 6
     papilio estimate biclique STORE -p 6 -q 6 --error 0.1% --confidence 99%
     papilio estimate maximal-biclique STORE --seconds 10
-    papilio estimate biclique STORE -p 6 -q 6 --per vertex --error 5% --output vertices.parquet
     """
-    target = take_target(options, as_json, writes_files=options["per"] == "vertex")
+    target = take_target(options, as_json, writes_files=False)
     with show_progress() as bar:
         result = papilio.estimate(store, motif, progress=bar, options=engine_options, **options)
     answer_rows(result, as_json, report_estimate, target)

@@ -225,15 +225,6 @@ def report_estimate(result: Estimate) -> None:
             f"heaviest is "
             f"{result.largest_share:.2%} of the estimate; seed {result.seed}, {where}"
         )
-    if result.output is not None:
-        say(f"{'row' if result.per == 'total' else f'estimates per {result.per}'}: {result.output}")
-    elif result.vertices:
-        for each in result.top():
-            values = [getattr(each, name) for name in result.top_columns]
-            numbers = (f"{value:.6g}" if isinstance(value, float) else str(value) for value in values)
-            click.echo("\t".join((each.place, str(each.labels[0]), *numbers)))
-    if result.exact is None and result.top_error is not None:
-        say(f"largest estimates of vertices: ±{result.top_error:.2%}, as a root mean square")
     if result.warning:
         say(f"warning: {result.warning}")
     say_seconds(result.seconds)

@@ -23,13 +23,9 @@ from papilio.interrupts import check
 from papilio.tasks.estimate import (
     BEYOND_FLOATS,
     LEAST_SLICES,
-    MOST_NEEDED,
-    SPARE,
     Moments,
     ProbeTask,
     Sample,
-    VertexMoments,
-    VertexSample,
 )
 from papilio.tasks.forecast import allocate
 from papilio.tasks.job import JobSpec
@@ -49,14 +45,11 @@ TOP_UP = 8
 REPORT_S, _MOST_SLICES = 1.0, 4096
 """Seconds between two reports of progress, and the largest number of slices dispatched together."""
 
-_MOST_VERTEX_SLICES = 64
-"""The same for slices with results for every vertex."""
-
 
 class Goal(NamedTuple):
     """Criteria for a good enough estimate."""
 
-    error: float  # half of the interval, relative to the estimate; for vertices see :meth:`VertexSample.top_error`
+    error: float  # half of the interval, relative to the estimate
     confidence: float
     seconds: float | None  # time limit of the probes; None for no limit
 
@@ -68,7 +61,6 @@ class Sampled(NamedTuple):
     sample: Sample | None  # None if the job is to be counted
     interval: tuple[float, float]
     seconds: dict[str, float]
-    vertices: VertexSample | None = None  # where the counts of vertices are estimated
 
 
 def estimate_job(
@@ -116,7 +108,7 @@ def estimate_job(
             return counted
         final = walker.sample(more, final.shares, final)
     seconds["probe"] = perf_counter() - walker.began
-    return Sampled(plan, final.sample, final.interval(goal.confidence), seconds, final.vertex_sample)
+    return Sampled(plan, final.sample, final.interval(goal.confidence), seconds)
 
 
 class _Stage(NamedTuple):
@@ -126,7 +118,6 @@ class _Stage(NamedTuple):
     shares: tuple[float, ...]  # of the strata
     moments: Moments
     known: int  # motifs that no probe finds
-    vertices: VertexMoments | None  # where the counts of vertices are estimated
 
     @property
     def sample(self) -> Sample:
@@ -136,35 +127,22 @@ class _Stage(NamedTuple):
             raise CapacityError(BEYOND_FLOATS)
         return sample
 
-    @property
-    def vertex_sample(self) -> VertexSample | None:
-        return None if self.vertices is None else VertexSample.of(self.vertices)
-
     def joined(self, other: _Stage) -> _Stage:
         """Return both samples as one."""
-        vertices = self.vertices
-        if vertices is not None and other.vertices is not None:
-            vertices = vertices + other.vertices
-        return _Stage(self.slices + other.slices, self.shares, self.moments + other.moments, other.known, vertices)
+        return _Stage(self.slices + other.slices, self.shares, self.moments + other.moments, other.known)
 
     def interval(self, confidence: float) -> tuple[float, float]:
         return self.sample.interval(confidence, self.known)
 
     def error(self, confidence: float) -> float:
-        """Return half of the interval as a share of the estimate; for vertices see :meth:`VertexSample.top_error`."""
-        vertices, value = self.vertex_sample, self.sample.value
-        if vertices is not None and value:
-            return vertices.top_error(confidence)
-        low, high = self.interval(confidence)
+        """Return half of the interval as a share of the estimate."""
+        value, (low, high) = self.sample.value, self.interval(confidence)
         return (high - low) / 2 / value if high > low else 0.0
 
     def slices_needed(self, goal: Goal) -> int:
         """Return the number of slices whose estimate most likely reaches the error."""
-        if self.vertices is None:
-            sample = self.sample
-            return max(sample.slices_needed(allocate(sample.spreads), goal.error, goal.confidence), LEAST_SLICES)
-        wanted = SPARE * self.slices * (self.error(goal.confidence) / goal.error) ** 2
-        return max(ceil(min(wanted, MOST_NEEDED)), LEAST_SLICES)
+        sample = self.sample
+        return max(sample.slices_needed(allocate(sample.spreads), goal.error, goal.confidence), LEAST_SLICES)
 
 
 class _Walker:
@@ -183,7 +161,6 @@ class _Walker:
         self._executor, self._plan, self._workers = executor, plan, workers
         self._run_id, self._seed, self._next = run_id, seed, 0
         self._goal, self._listener = goal, listener
-        self._most = _MOST_SLICES if plan.job.per == "total" else _MOST_VERTEX_SLICES
         self.began, self._first_s = perf_counter(), 0.0
 
     @property
@@ -213,7 +190,7 @@ class _Walker:
         while stage is None or (stage.slices < target and not self.is_over):
             left = target - (stage.slices if stage else 0)
             affordable = max(min(self._left_s / 2, REPORT_S) / max(self.seconds_of(1), 1e-9), 1)
-            stage = self._walk(min(left, ceil(affordable), self._most), shares, stage)
+            stage = self._walk(min(left, ceil(affordable), _MOST_SLICES), shares, stage)
             self._listener(PhaseAdvanced(stage.slices / target))
         return stage
 
@@ -229,7 +206,7 @@ class _Walker:
         results = list(self._executor.run(run_probes, TaskList(tasks), self._workers, in_flight=2))
         check()
         for result in sorted(results, key=lambda result: result.number):
-            found = _Stage(1, shares, result.moments, result.known, result.vertices)
+            found = _Stage(1, shares, result.moments, result.known)
             stage = found if stage is None else stage.joined(found)
         assert stage is not None
         return stage

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from papilio.errors import CapacityError, InputError, UnsupportedError
 from papilio.graph import BipartiteGraph, UnipartiteGraph, array_bytes
-from papilio.kernels.probe import Found, Rates, VertexFound
+from papilio.kernels.probe import Prober
 from papilio.motifs import Cell, EngineOptions, Granularity, Motif
 from papilio.parts import CliquePart, EndBlock, MaximalPart, Part, RootPart, StartBlock
 
@@ -260,61 +260,9 @@ class Engine(Protocol):
         """Minimum work of a slice of a run (see :meth:`run`), given the fixed cost of a slice."""
         return 1
 
-    @property
-    def probes_together(self) -> int:
-        """Number of probes that run side by side: together they take as long as the longest of them."""
-        return 1
-
-    def probe(self, prepared: Any, items: NDArray[np.int64], seeds: NDArray[np.uint64]) -> Found:
-        """Descend one random branch of the search tree of each given item, with its own seed.
-
-        Results are identical on every engine, bit for bit. ``items`` and ``seeds`` have shape (n_probes,). Raises
-        UnsupportedError if the engine has no probes for this count.
-        """
+    def prober(self, prepared: Any) -> Prober:
+        """Return what probes the prepared graph on the host; UnsupportedError if this count has no probes."""
         raise UnsupportedError(f"the {self.name} engine cannot probe this count")
-
-    def lots(self, prepared: Any) -> NDArray[Any]:
-        """Return the weights by which probes draw items, shape (n_items,); by default their costs."""
-        return self.work(prepared)
-
-    def probe_counts(self, prepared: Any, items: NDArray[np.int64], seeds: NDArray[np.uint64]) -> NDArray[np.float64]:
-        """Return an unbiased estimate of the number of motifs of each given item, shape (n_probes,). See :meth:`probe`.
-
-        A family may have a better estimator than branches of the tree.
-        """
-        return self.probe(prepared, items, seeds).motifs
-
-    def count_lots(self, prepared: Any) -> NDArray[Any]:
-        """Return the weights by which :meth:`probe_counts` draws items; by default :meth:`lots`."""
-        return self.lots(prepared)
-
-    def probe_vertices(
-        self,
-        prepared: Any,
-        items: NDArray[np.int64],
-        seeds: NDArray[np.uint64],
-        weights: NDArray[np.float64],
-        groups: NDArray[np.int64],
-    ) -> VertexFound:
-        """Estimate, for each vertex, its motifs in each given item, and add them up by group of probes.
-
-        ``weights`` (n_probes,) are the factors of the probes in these sums; the probes of group g are
-        ``[groups[g], groups[g + 1])``. The result does not depend on the number of threads. Raises UnsupportedError if
-        the probes of this engine do not distinguish vertices.
-        """
-        raise UnsupportedError(f"the {self.name} engine cannot estimate counts per vertex; use engine 'cpu'")
-
-    def probe_rates(self, prepared: Any) -> Rates:
-        """Return the speeds of one thread, or of the device, that convert probe results to seconds."""
-        raise UnsupportedError(f"the {self.name} engine cannot probe this count")
-
-    def time_items(self, prepared: Any) -> float | None:
-        """Run one item; return the predicted seconds of all, on one thread or the device, or None (usual)."""
-        return None
-
-    def known_count(self, prepared: Any) -> int:
-        """Return the motifs found by :meth:`prepare`. :meth:`run` adds them to the first item; probes omit them."""
-        return 0
 
     def run(
         self, prepared: Any, start: int, stop: int, bounds: Sequence[int] = (), cut: StopCheck = never_cut

@@ -9,6 +9,7 @@ before it prepares anything: interpreter, imported libraries, compiled kernels, 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import isqrt
@@ -87,6 +88,11 @@ _SOLVER_MATRICES = 5
 """Matrices of 8 bytes, by classes of degrees, that are alive while expected degrees are solved."""
 
 _NOTHING = PartBytes(0, 0, 0, 0, 0)
+
+
+def available_bytes() -> int:
+    """Return half of this machine's memory, the limit for the pairs of an index, in bytes."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
 
 
 class CountedGraph(Protocol):

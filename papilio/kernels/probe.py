@@ -3,21 +3,24 @@
 A probe of an item descends one random branch of its tree. Dividing the values at each node by the probability of
 reaching it makes the mean over probes an unbiased estimate of any sum over the tree: nodes, words, and the count
 itself (Knuth, Math. Comp. 29, 1975). Within each stratum, items are drawn in proportion to their lots
-(:meth:`papilio.kernels.engine.Engine.lots`), at equal steps from a random start, so that an item with at least as many
+(:attr:`Prober.lots`), at equal steps from a random start, so that an item with at least as many
 lots as a step is always drawn (strata as in Chen, SIAM J. Comput. 21, 1992). Intervals need independent draws instead.
 
-Engines run the probes (:meth:`papilio.kernels.engine.Engine.probe`). Results are the same on every processor: every
-draw is a hash of seed and step, and every product is rounded separately in double precision.
+The threads of the host walk them, whichever engine searches (:class:`Prober`): results depend on the graph, the items
+and the seeds alone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cached_property
 from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from papilio.errors import UnsupportedError
 from papilio.kernels.exact import mix
 
 N_STRATA = 16
@@ -51,15 +54,6 @@ def unpack_found(found: NDArray[np.float64]) -> Found:
     return Found(*found.T)
 
 
-class VertexFound(NamedTuple):
-    """Results of groups of probes for each vertex; see :meth:`papilio.kernels.engine.Engine.probe_vertices`."""
-
-    counts: NDArray[np.float64]  # shape (n_probes,): estimated motifs of the item of each probe
-    sizes: dict[str, int]  # vertices of each layer, as in the vectors of a count
-    # of each group: the vertices it met, the second layer after the first, and the estimates for them
-    groups: list[tuple[NDArray[np.int64], NDArray[np.float64]]]
-
-
 class Rates(NamedTuple):
     """Speed of a search on one thread of a CPU or on one device, correct within a factor of two."""
 
@@ -74,6 +68,83 @@ class Rates(NamedTuple):
         below = found.nodes / self.nodes_s + found.words / self.words_s
         seconds: NDArray[np.float64] = 1 / self.items_s + costs / self.costs_s + below
         return seconds
+
+
+class Prober:
+    """Random branches of one prepared search, walked by the threads of this host, whichever engine searches.
+
+    ``costs`` is the work of every item, ``known`` the motifs that need no search, which probes omit; ``rates`` are the
+    speeds of the engine, which convert results to seconds.
+    """
+
+    def __init__(self, costs: NDArray[np.int64], threads: int, rates: Rates | None = None, known: int = 0) -> None:
+        self.costs, self.threads, self.known, self._rates = costs, threads, known, rates
+
+    @property
+    def rates(self) -> Rates:
+        """Speeds of one thread, or of the device; UnsupportedError if only counts can be estimated."""
+        if self._rates is None:
+            raise UnsupportedError("the time of this count cannot be probed")
+        return self._rates
+
+    @property
+    def lots(self) -> NDArray[Any]:
+        """Weights by which :meth:`walk` draws items, shape (n_items,); by default their costs."""
+        return self.costs
+
+    @cached_property
+    def count_lots(self) -> NDArray[Any]:
+        """Weights by which :meth:`count` draws items; by default :attr:`lots`."""
+        return self.lots
+
+    def time(self) -> float | None:
+        """Run one item; return the predicted seconds of all, on one thread or the device, or None (usual)."""
+        return None
+
+    def walk(self, items: NDArray[np.int64], seeds: NDArray[np.uint64]) -> Found:
+        """Descend one random branch of the search tree of each given item, with its own seed.
+
+        ``items`` and ``seeds`` have shape (n_probes,).
+        """
+        raise UnsupportedError("this count cannot be probed")
+
+    def count(self, items: NDArray[np.int64], seeds: NDArray[np.uint64]) -> NDArray[np.float64]:
+        """Return an unbiased estimate of the number of motifs of each given item, shape (n_probes,).
+
+        See :meth:`walk`. A family may have a better estimator than branches of the tree.
+        """
+        return self.walk(items, seeds).motifs
+
+
+class TimedProber(Prober):
+    """Runs one item by ``run``, which returns the predicted seconds of all: for items that are alike."""
+
+    def __init__(self, costs: NDArray[np.int64], run: Callable[[], float]) -> None:
+        super().__init__(costs, 1)
+        self._run = run
+
+    def time(self) -> float:
+        return self._run()
+
+
+class RowProber(Prober):
+    """Probes of a search whose motifs are rows of a listing, with ``held`` more vertices each.
+
+    If rows are ``leaves``, the search visits each of them, and does not count many together.
+    """
+
+    def __init__(self, searched: Prober, held: int, *, leaves: bool, rates: Rates | None = None) -> None:
+        super().__init__(searched.costs, searched.threads, rates or searched.rates, searched.known)
+        self._searched, self._held, self._leaves = searched, held, leaves
+
+    @property
+    def lots(self) -> NDArray[Any]:
+        return self._searched.lots
+
+    def walk(self, items: NDArray[np.int64], seeds: NDArray[np.uint64]) -> Found:
+        found = self._searched.walk(items, seeds)
+        members, nodes = found.members + self._held * found.motifs, found.nodes + self._leaves * found.motifs
+        return found._replace(members=members, nodes=nodes)
 
 
 class Draws(NamedTuple):
@@ -112,7 +183,7 @@ def draw_items(
 ) -> Draws:
     """Draw items of every stratum in proportion to their lots. Pure, with the same result everywhere.
 
-    ``lots``, shape (n_items,), holds the weights of all items (:meth:`papilio.kernels.engine.Engine.lots`), above 0 if
+    ``lots``, shape (n_items,), holds the weights of all items (:attr:`Prober.lots`), above 0 if
     an item has anything to search; ``bounds`` comes from :func:`cut_strata`; ``n_probes``, int64 (n_strata,), is the
     number of probes of each stratum. ``independent`` draws every item independently, as intervals require, instead of
     at equal steps.

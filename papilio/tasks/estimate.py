@@ -7,11 +7,6 @@ means. Its variance and third moment are computed from the strata.
 Every slice of probes has the same share of every stratum, so any number of slices gives an estimate. The result of a
 slice depends only on its number and the seed, so the estimate is the same for any number of workers.
 
-Counts of vertices: the value of a probe is divided among the vertices of the motifs that it represents, and the mean of
-these shares estimates the count of each vertex. Variances by stratum would take a vector for each stratum; instead, the
-probes of a slice are dealt to groups, each with a part of every stratum and one estimate. The means and
-variances of vertices are computed over the groups.
-
 Probes of a search are skewed: few are heavy, and whether some were drawn moves both the mean and its error. Intervals
 follow Hall (J. R. Stat. Soc. B 54, 1992), whose cubic transform removes the skewness from the ratio of the two; the
 quantiles are Student's, with degrees of freedom from the fourth moment.
@@ -20,7 +15,6 @@ quantiles are Student's, with degrees of freedom from the fourth moment.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from functools import partial
 from math import ceil, copysign, frexp, inf, isfinite, ldexp, sqrt
 from statistics import NormalDist
 from typing import Any, NamedTuple
@@ -30,10 +24,9 @@ from numpy.typing import NDArray
 
 from papilio.arguments import plural
 from papilio.errors import CapacityError
-from papilio.kernels.engine import Engine, EngineName
+from papilio.kernels.engine import EngineName
 from papilio.kernels.exact import mix
-from papilio.kernels.probe import VertexFound, cut_strata, draw_items
-from papilio.motifs import Granularity
+from papilio.kernels.probe import Prober, cut_strata, draw_items
 from papilio.tasks.forecast import find_slow
 from papilio.tasks.job import JobSpec, digest
 
@@ -42,9 +35,6 @@ STRATA = 32
 
 SLICE = 4096
 """Approximate number of probes in a task."""
-
-GROUPS = 16
-"""Groups of the probes in a slice, for estimates of vertex counts."""
 
 LEAST_SLICES = 2
 """Slices of the first estimate: a pilot, not part of it, decides how many more are needed."""
@@ -68,14 +58,6 @@ share, and the skewness of the estimate is at most this."""
 
 EVEN = 1e-6
 """Errors below this share of an estimate are rounding errors, whose skewness is meaningless."""
-
-GOOD_GROUPS, GOOD_GROUP_SKEWNESS = 8.0, 0.5
-"""The estimate of a vertex is reliable if the groups of probes that met it are worth at least this many of equal
-weight, and the skewness of their mean is at most this."""
-
-TOP_VERTICES = 100
-"""The vertices of each layer with the largest estimates, which decide when the counts of vertices are good enough."""
-
 
 _POWERS = (1, 2, 3, 4)
 
@@ -222,112 +204,6 @@ def _unskewed(z: float, skewness: Any) -> Any:
     return np.where(is_even, z, 3 / skewness * (np.cbrt(1 + skewness * (z - skewness / 6)) - 1))
 
 
-class VertexMoments(NamedTuple):
-    """Sums over groups of probes for each vertex that one of them met; arrays of shape (n_met,).
-
-    The result of a group is an estimate of all counts, here times 2^-scale.
-    """
-
-    sizes: dict[str, int]  # vertices of each layer
-    scale: int
-    n: int  # groups
-    vertices: NDArray[np.int64]  # rising; the second layer after the first
-    sums: NDArray[np.float64]
-    squares: NDArray[np.float64]
-    cubes: NDArray[np.float64]
-
-    @classmethod
-    def of(cls, found: VertexFound) -> VertexMoments:
-        """Return the sums over the groups of some probes."""
-        vertices, places = np.unique(np.concatenate([met for met, _ in found.groups]), return_inverse=True)
-        values = np.concatenate([values for _, values in found.groups])
-        most = float(values.max(initial=0.0))
-        scale = frexp(most)[1] if isfinite(most) else 0
-        small = np.ldexp(values, -scale)
-        sums = [np.bincount(places, small**k, vertices.size).astype(np.float64) for k in _POWERS[:3]]
-        return cls(found.sizes, scale, len(found.groups), vertices, *sums)
-
-    def __add__(self, other: Any) -> VertexMoments:
-        """Add the groups of another slice."""
-        scale = max(self.scale, other.scale)
-        both = np.concatenate((self.vertices, other.vertices))
-        vertices, places = np.unique(both, return_inverse=True)
-        sums = [
-            np.bincount(places, np.concatenate((one, two)), vertices.size).astype(np.float64)
-            for one, two in zip(self._scaled(scale), other._scaled(scale), strict=True)
-        ]
-        return VertexMoments(self.sizes, scale, self.n + other.n, vertices, *sums)
-
-    def _scaled(self, scale: int) -> list[NDArray[np.float64]]:
-        down = self.scale - scale
-        return [np.ldexp(each, k * down) for k, each in zip(_POWERS, self[4:7], strict=False)]
-
-
-class VertexSample(NamedTuple):
-    """Estimates of the count of each vertex from probes; arrays of shape (n_vertices of all layers,)."""
-
-    sizes: dict[str, int]
-    n: int  # groups of probes
-    values: NDArray[np.float64]
-    std_errors: NDArray[np.float64]  # NaN if no probe met the vertex
-    skewness: NDArray[np.float64]  # of each estimate
-    effective: NDArray[np.float64]  # equivalent number of groups of equal weight
-
-    @classmethod
-    def of(cls, found: VertexMoments) -> VertexSample:
-        """Return the estimates."""
-        n, at, free = found.n, found.vertices, max(found.n - 1, 1)
-        means = found.sums / n
-        second = np.maximum(found.squares / n - means**2, 0.0)
-        third = found.cubes / n - 3 * means * found.squares / n + 2 * means**3
-        variance = second / free
-        skewness = np.divide(third / n / free, variance**1.5, out=np.zeros(at.size), where=variance > 0)
-        whole = np.zeros((4, sum(found.sizes.values())))
-        whole[1] = np.nan
-        with np.errstate(over="ignore"):
-            whole[0, at], whole[1, at] = (np.ldexp(each, found.scale) for each in (means, np.sqrt(variance)))
-        whole[2, at] = skewness
-        whole[3, at] = found.sums**2 / np.where(found.squares > 0, found.squares, 1.0)
-        return cls(found.sizes, n, *whole)
-
-    def intervals(self, confidence: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the ends of the intervals that hold each count with this probability; NaN if the errors are."""
-        t = _student(NormalDist().inv_cdf(0.5 + confidence / 2), self.n - 1)
-        low, high = (self.values - self.std_errors * _unskewed(x, self.skewness) for x in (t, -t))
-        return np.maximum(low, 0.0), high
-
-    def top_error(self, confidence: float) -> float:
-        """Return half of the interval as a share of the estimate: the root mean square over the largest vertices.
-
-        These are the :data:`TOP_VERTICES` of each layer. Infinite if no probe met any.
-        """
-        low, high = self.intervals(confidence)
-        at, errors = 0, []
-        for size in self.sizes.values():
-            values = self.values[at : at + size]
-            top = at + np.argsort(-values, kind="stable")[:TOP_VERTICES]
-            top = top[self.values[top] > 0]
-            errors.append((high - low)[top] / 2 / self.values[top])
-            at += size
-        squares = np.concatenate(errors) ** 2
-        return sqrt(float(squares.mean())) if squares.size else inf
-
-    def columns(self, confidence: float) -> dict[str, dict[str, NDArray[Any]]]:
-        """Return the columns of a file of vertices by layer: estimate, std_error, low, high and reliable."""
-        low, high = self.intervals(confidence)
-        is_even = (np.abs(self.skewness) <= GOOD_GROUP_SKEWNESS) | (self.std_errors <= EVEN * self.values)
-        is_good = (self.effective >= GOOD_GROUPS) & is_even
-        named = {
-            "estimate": self.values, "std_error": self.std_errors, "low": np.where(np.isnan(high), np.nan, low),
-            "high": high, "reliable": is_good,
-        }  # fmt: skip
-        ends = np.cumsum([0, *self.sizes.values()]).tolist()
-        return {
-            layer: {name: each[begin:end] for name, each in named.items()}
-            for layer, begin, end in zip(self.sizes, ends, ends[1:], strict=False)
-        }
-
-
 @dataclass(frozen=True)
 class ProbeTask:
     """Walk the probes of one slice."""
@@ -355,41 +231,26 @@ class ProbeResult(NamedTuple):
 
     number: int
     moments: Moments
-    known: int  # motifs that no probe finds, see :meth:`papilio.kernels.engine.Engine.known_count`
+    known: int  # motifs that no probe finds, see :class:`papilio.kernels.probe.Prober`
     worker: str
-    vertices: VertexMoments | None = None  # where the counts of vertices are estimated
 
 
-def walk_slice(
-    engine: Engine, prepared: Any, per: Granularity, shares: tuple[float, ...], seed: int, number: int
-) -> tuple[Moments, VertexMoments | None]:
-    """Return the results of about ``SLICE`` probes, divided among the strata by their shares, at least two each.
-
-    For counts of vertices every group has its part of each stratum's probes, at least one.
-    """
-    lots = np.asarray(engine.count_lots(prepared))
+def walk_slice(prober: Prober, shares: tuple[float, ...], seed: int, number: int) -> Moments:
+    """Return the results of about ``SLICE`` probes, divided among the strata by their shares, at least two each."""
+    lots = np.asarray(prober.count_lots)
     bounds = cut_strata(lots, STRATA)
     even = np.full(bounds.size - 1, 1 / max(bounds.size - 1, 1))
-    groups, least = (GROUPS, 1) if per == "vertex" else (1, 2)
-    wanted = SLICE // groups * (np.array(shares) if shares else even)
-    n = groups * np.maximum(np.rint(wanted), least).astype(np.int64)
+    n = np.maximum(np.rint(SLICE * (np.array(shares) if shares else even)), 2).astype(np.int64)
     if not n.size or not float(lots.sum()) > 0.0:
-        return Moments.of(np.zeros(0), np.zeros(0, np.int64), 0 * n), None
+        return Moments.of(np.zeros(0), np.zeros(0, np.int64), 0 * n)
     start = int(mix(np.array([seed ^ number << 40], np.uint64))[0])
     drawn = draw_items(lots, bounds, n, start, independent=True)
-    if per == "total":
-        probe = partial(engine.probe_counts, prepared)
-        # The first slice is the pilot.
-        slow = find_slow(probe, drawn.items, drawn.seeds, (64, 8)) if number == 0 else None
-        if slow is not None:
-            raise CapacityError(
-                f"{plural(slow[0], 'probe')} of the search took {slow[1]:.1f} s, and an estimate needs at least "
-                f"{drawn.items.size}: ask for smaller sizes, or leave out the vertices of the highest degrees"
-            )
-        found = probe(drawn.items, drawn.seeds)
-        return Moments.of(found * drawn.weights * n[drawn.strata], drawn.strata, n), None
-    order = np.argsort(np.arange(drawn.items.size) % groups, kind="stable")
-    weights, strata = drawn.weights[order], drawn.strata[order]
-    ends = np.arange(groups + 1) * (order.size // groups)
-    by_vertex = engine.probe_vertices(prepared, drawn.items[order], drawn.seeds[order], weights * groups, ends)
-    return Moments.of(by_vertex.counts * weights * n[strata], strata, n), VertexMoments.of(by_vertex)
+    # The first slice is the pilot.
+    slow = find_slow(prober.count, drawn.items, drawn.seeds, (64, 8)) if number == 0 else None
+    if slow is not None:
+        raise CapacityError(
+            f"{plural(slow[0], 'probe')} of the search took {slow[1]:.1f} s, and an estimate needs at least "
+            f"{drawn.items.size}: ask for smaller sizes, or leave out the vertices of the highest degrees"
+        )
+    found = prober.count(drawn.items, drawn.seeds)
+    return Moments.of(found * drawn.weights * n[drawn.strata], drawn.strata, n)

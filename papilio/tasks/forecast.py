@@ -1,6 +1,6 @@
 """Forecasts of runs: time, rows and bytes with intervals, and the pace of the work items, from probes.
 
-An engine walks 64 probes of its items (:mod:`papilio.kernels.probe`), and thousands where the run is long. Their
+The host walks 64 probes of the items (:mod:`papilio.kernels.probe`), and thousands where the run is long. Their
 results and the engine's rates give the number of motifs, and the time of the run and of each stratum of items. These
 times, in nanoseconds, are the work of items in plans, leases, slices and progress. If an engine has no probes, or its
 costs are exactly its work, its rate alone gives the time.
@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
 from itertools import count
-from math import ceil, exp, inf, log, log1p, sqrt
+from math import exp, inf, log, log1p, sqrt
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
@@ -23,7 +22,7 @@ from papilio.arguments import plural
 from papilio.errors import UnsupportedError
 from papilio.kernels.announce import run_clock
 from papilio.kernels.engine import MAX_TABLE_ENTRIES, CostTable, Engine, deal_items, find_breakpoints
-from papilio.kernels.probe import MAX_FOUND, SEED, Rates, cut_strata, draw_items
+from papilio.kernels.probe import MAX_FOUND, SEED, Prober, cut_strata, draw_items
 
 NS = 10**9
 """Units of work of a plan in a second: nanoseconds, as predicted for one worker."""
@@ -233,23 +232,20 @@ def predict(
     ``same_work`` if costs are exactly the engine's work, ``lists`` if motifs are written as rows. Items are dealt in
     ``hands``.
     """
-    timed_s = engine.time_items(prepared)
-    if timed_s is not None:
-        seconds, total = max(timed_s / threads, 1e-9), float(even.work[-1])
-        spread = Range(seconds, seconds / TIMED_FACTOR, seconds * TIMED_FACTOR)
-        return Forecast(0, "one random graph was drawn and counted", spread), Pace.even(total, total / seconds)
     if same_work:
         seconds = float(even.ns[-1]) / NS
         spread = Range(seconds, seconds / UNPROBED_FACTOR, seconds * UNPROBED_FACTOR)
         return Forecast(0, "the work is known exactly", spread), even
     try:
-        rates = engine.probe_rates(prepared)
-        known = _as_float(engine.known_count(prepared))
-        costs = engine.work(prepared)
-        if not costs.any():
-            return _nothing(known), even
-        member_s = MEMBER_S[engine.name] if lists else 0.0
-        return _probe(engine, prepared, costs, threads, rates, known, member_s, hands)
+        prober = engine.prober(prepared)
+        timed_s = prober.time()
+        if timed_s is not None:
+            seconds, total = max(timed_s / threads, 1e-9), float(even.work[-1])
+            spread = Range(seconds, seconds / TIMED_FACTOR, seconds * TIMED_FACTOR)
+            return Forecast(0, "one random graph was drawn and counted", spread), Pace.even(total, total / seconds)
+        if not prober.costs.any():
+            return _nothing(_as_float(prober.known)), even
+        return _probe(prober, threads, MEMBER_S[engine.name] if lists else 0.0, hands)
     except UnsupportedError as error:
         return Forecast(0, str(error), None), even
 
@@ -271,7 +267,7 @@ class _Found(NamedTuple):
     rows: _Sums
     members: _Sums
     probes: int
-    round_s: float  # mean time of as many probes as run together
+    probe_s: float  # mean time of a probe
 
 
 def find_slow(
@@ -291,10 +287,7 @@ def find_slow(
         probe(items, seeds)
         return run_clock() - began
 
-    heaviest = np.zeros(1, np.int64), np.zeros(1, np.uint64)
-    taken_s = take(*heaviest)
-    if taken_s >= SLOW_PROBES_S:  # or it loads kernels of a device
-        taken_s = take(*heaviest)
+    taken_s = take(np.zeros(1, np.int64), np.zeros(1, np.uint64))
     if taken_s >= SLOW_PROBES_S:
         return 1, taken_s
     if taken_s >= QUICK_PROBE_S:
@@ -305,17 +298,9 @@ def find_slow(
     return None
 
 
-def _probe(
-    engine: Engine,
-    prepared: Any,
-    costs: NDArray[np.int64],
-    threads: int,
-    rates: Rates,
-    known: float,
-    member_s: float,
-    hands: int,
-) -> tuple[Forecast, Pace]:
-    lots, place = engine.lots(prepared), np.empty(costs.size, np.int64)
+def _probe(prober: Prober, threads: int, member_s: float, hands: int) -> tuple[Forecast, Pace]:
+    rates, costs, lots = prober.rates, prober.costs, prober.lots
+    place = np.empty(costs.size, np.int64)
     place[deal_items(costs.size, hands)] = np.arange(costs.size)  # of the items, heaviest first
     costs, lots = costs[place], lots[place]
     bounds = cut_strata(lots)
@@ -323,8 +308,8 @@ def _probe(
     def walk(n: NDArray[np.int64], seed: int) -> _Found:
         draws = draw_items(lots, bounds, n, seed)
         began = run_clock()
-        found = engine.probe(prepared, place[draws.items], draws.seeds)
-        round_s = (run_clock() - began) / ceil(draws.items.size / engine.probes_together)
+        found = prober.walk(place[draws.items], draws.seeds)
+        probe_s = (run_clock() - began) / draws.items.size
         seconds, motifs, listed = (
             np.minimum(each, MAX_FOUND)  # motifs of all sizes may pass the range of double precision
             for each in (rates.seconds_of(costs[draws.items], found), found.motifs, found.members)
@@ -332,11 +317,11 @@ def _probe(
         took, rows, members = (
             _Sums.of(each * draws.weights, draws.strata, n) for each in (seconds + member_s * listed, motifs, listed)
         )
-        return _Found(took, rows, members, draws.items.size, round_s)
+        return _Found(took, rows, members, draws.items.size, probe_s)
 
     n_strata = bounds.size - 1
     pilot = draw_items(lots, bounds, np.full(n_strata, PILOT), SEED)
-    slow = find_slow(partial(engine.probe, prepared), place[pilot.items], pilot.seeds, (PILOT,))
+    slow = find_slow(prober.walk, place[pilot.items], pilot.seeds, (PILOT,))
     if slow is not None:
         raise UnsupportedError(f"{plural(slow[0], 'probe')} of the search took {slow[1]:.1f} s")
     found, spent_s = walk(np.full(n_strata, PILOT), SEED), 0.0
@@ -347,18 +332,17 @@ def _probe(
         error = max(each.relative_error for each in ((found.took, found.rows) if member_s else (found.took,)))
         needed = max(2 * found.probes / n_strata * (error / GOOD_ERROR) ** 2, LEAST)
         left_s = PROBE_S + PROBE_SHARE * run_s * (1 + min(error, 1.0)) - spent_s
-        rounds = left_s / max(found.round_s, 1e-9)
-        affordable = rounds * engine.probes_together / n_strata if rounds >= 1 else 0.0
+        affordable = left_s / max(found.probe_s, 1e-9) / n_strata
         n_probes = min(needed, affordable, MOST) * n_strata
         if n_probes < 2 * found.probes:
             break
         shares = np.array(allocate(found.took.errors, even_share=0.5))
         found = walk(np.rint(n_probes * shares).astype(np.int64), seed)
-        spent_s += found.round_s * ceil(found.probes / engine.probes_together)
+        spent_s += found.probe_s * found.probes
     took = found.took
     run = took._replace(sums=took.sums / threads, errors=took.errors / threads)
     seconds = run.range(rates.begin_s, RATE_FACTOR)
-    forecast = Forecast(found.probes, "", seconds, found.rows.range(known), found.members.range())
+    forecast = Forecast(found.probes, "", seconds, found.rows.range(_as_float(prober.known)), found.members.range())
     return forecast, _find_pace(costs, lots, bounds, took, threads)
 
 

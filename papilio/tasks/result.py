@@ -55,17 +55,6 @@ class TopEntry(Item):
 
 
 @dataclass(frozen=True)
-class TopEstimate(Item):
-    """One vertex with a large estimated count."""
-
-    estimate: float  # estimated number of motifs with it
-    std_error: float
-    low: float  # ends of the interval
-    high: float
-    reliable: bool  # whether the interval can be trusted
-
-
-@dataclass(frozen=True)
 class TopValue(Item):
     """One vertex or edge with a large value."""
 

@@ -267,9 +267,9 @@ def run_probes(task: ProbeTask, worker: WorkerInfo) -> ProbeResult:
         engine = engine_of(task.job, task.engine, worker.threads)
         held = prepare_graph(task.job, engine, worker, {"read": 0.0, "prepare": 0.0})
         _require_items(held, task, worker)
-        prepared = held.prepared
-        moments, vertices = walk_slice(engine, prepared, task.job.per, task.shares, task.seed, task.number)
-        return ProbeResult(task.number, moments, engine.known_count(prepared), worker.name, vertices)
+        prober = held.prober_of(engine)
+        moments = walk_slice(prober, task.shares, task.seed, task.number)
+        return ProbeResult(task.number, moments, prober.known, worker.name)
 
 
 def run_lease(task: LeaseTask, worker: WorkerInfo) -> LeaseResult:

@@ -100,13 +100,10 @@ def _ask(question: Question, name: EngineName, threads: int, side: int) -> None:
     graph = complete_graph(question.family.graph_kind, side, signed=question.motif.needs_signs)
     prepared = engine.prepare(graph, question.motif, question.per)
     items, seeds = np.zeros(min(1, prepared.n_items), np.int64), np.ones(min(1, prepared.n_items), np.uint64)
-    weights, groups = np.ones(items.size), np.array([0, items.size])
     probes: list[Callable[[], Any]] = [
-        lambda: engine.lots(prepared), lambda: engine.probe(prepared, items, seeds),
-        lambda: engine.count_lots(prepared), lambda: engine.probe_counts(prepared, items, seeds),
+        lambda: engine.prober(prepared).walk(items, seeds), lambda: engine.prober(prepared).count_lots,
+        lambda: engine.prober(prepared).count(items, seeds),
     ]  # fmt: skip
-    if question.per == "vertex" and not question.motif.is_table:
-        probes.append(lambda: engine.probe_vertices(prepared, items, seeds, weights, groups))
     for use in probes:
         with suppress(UnsupportedError):
             use()

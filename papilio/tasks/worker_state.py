@@ -24,6 +24,7 @@ from papilio.families import Question
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.device.discovery import list_gpus
 from papilio.kernels.engine import ENGINES, CostTable, Engine, EngineName, find_breakpoints
+from papilio.kernels.probe import Prober
 from papilio.motifs import Listing
 from papilio.storage.files import release_memory
 from papilio.storage.labels import LayerNames, read_names
@@ -142,6 +143,13 @@ class PreparedGraph:
     def __post_init__(self) -> None:
         self.work = self.pace.ns_of(self.costs)
         self._table: CostTable | None = None
+        self._prober: Prober | None = None
+
+    def prober_of(self, engine: Engine) -> Prober:
+        """Return the prober of the prepared graph, which keeps what estimates read."""
+        if self._prober is None:
+            self._prober = engine.prober(self.prepared)
+        return self._prober
 
     def foresee(self, forecast: Forecast, pace: Pace, costs: NDArray[np.int64]) -> None:
         """Take over a prediction of the items, which have these costs."""

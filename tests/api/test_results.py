@@ -16,8 +16,6 @@ import pyarrow as pa
 import pytest
 
 import papilio
-from papilio.api.estimate import EstimateCall
-from papilio.cluster.estimating import Goal
 from papilio.errors import InputError, MissingPackageError
 from papilio.storage.answers import Answer, Described, rows_table
 
@@ -47,10 +45,6 @@ MAKERS: dict[str, Callable[[Path], Any]] = {
     "wings": lambda path: papilio.decompose(SIGNED, "wing", engine="cpu"),
     "tips": lambda path: papilio.decompose(SIGNED, "tip", layer="v", engine="cpu"),
     "estimate": lambda path: papilio.estimate(SIGNED, "biclique", p=2, q=3, error=0.3, **HERE),
-    "estimate per vertex": lambda path: papilio.estimate(SIGNED, "butterfly", per="vertex", **HERE),
-    "estimates of vertices": lambda path: EstimateCall(
-        SIGNED, "butterfly", Goal(0.3, 0.95, None), 0, per="vertex", **HERE
-    ).estimate(may_count=False),
     "significance": lambda path: papilio.significance(SIGNED, "butterfly", samples=100, **HERE),
     "significance of sizes": lambda path: papilio.significance(SIGNED, papilio.Biclique(), samples=5, **HERE),
     "significance of classes": lambda path: papilio.significance(SIGNED, papilio.Census("u"), samples=5, **HERE),
@@ -205,8 +199,6 @@ def test_the_largest_are_those_of_the_table(results: dict[str, Answer]) -> None:
         ("latapy", "dot"),
         ("local per vertex", "closed"),
         ("tips", "number"),
-        ("estimate per vertex", "count"),
-        ("estimates of vertices", "estimate"),
     ):
         result: Any = results[name]
         frame = result.to_pandas()

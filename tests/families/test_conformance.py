@@ -227,42 +227,24 @@ def test_a_job_that_was_stopped_is_resumed_and_verified(
     assert recount.leases == min(2, resumed.leases)
 
 
-def sample(motif: Motif, per: Granularity) -> Estimate:
+def sample(motif: Motif) -> Estimate:
     """Estimate what could be counted in less time."""
-    call = EstimateCall(graph_of(motif), motif, Goal(0.1, 0.999, None), 46, per=per, **HERE)
+    call = EstimateCall(graph_of(motif), motif, Goal(0.1, 0.999, None), 46, **HERE)
     return call.estimate(may_count=False)
 
 
 @of_motifs
 def test_estimates_hold_the_count_or_are_refused(motif: Motif) -> None:
-    if not overrides(motif, "probe", "probe_counts"):
+    if not overrides(motif, "prober"):
         with pytest.raises(UnsupportedError, match=r"cannot (?:be )?(?:probe|estimate)"):
-            sample(motif, "total")
+            sample(motif)
         return
-    found, wanted = sample(motif, "total"), define(motif).total
+    found, wanted = sample(motif), define(motif).total
     low, high = found.interval
     assert low <= wanted <= high
     assert found.is_reliable
     assert found.exact in (None, wanted)  # some searches end with their first probes
     assert papilio.estimate(graph_of(motif), motif, **HERE).exact == wanted
-
-
-@of_motifs
-def test_estimates_of_vertices_are_of_the_layers_of_the_graph_or_refused(motif: Motif) -> None:
-    if "vertex" not in motif.granularities or not overrides(motif, "probe_vertices"):
-        with pytest.raises(UnsupportedError, match=r"cannot be counted per vertex|cannot estimate counts per vertex"):
-            sample(motif, "vertex")
-        return
-    found, wanted = sample(motif, "vertex"), define(motif, "vertex")
-    assert {layer: columns["estimate"].size for layer, columns in found.vertices.items()} == {
-        layer: vector.size for layer, vector in wanted.vectors.items()
-    }
-    for layer, vector in wanted.vectors.items():
-        shares = found.vertices[layer]["estimate"]
-        assert not shares[vector == 0].any(), "no motif, no share"
-        assert shares.sum() / found.count == pytest.approx(vector.sum() / wanted.total), "members of each motif"
-    with pytest.raises(UnsupportedError, match="counts per edge cannot be estimated"):
-        papilio.estimate(graph_of(motif), motif, per="edge")
 
 
 @of_first

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from papilio.families import FAMILIES, Family, resolve
-from papilio.kernels.engine import Engine
+from papilio.families import FAMILIES, Family
 from papilio.motifs import MOTIFS
 from papilio.tasks.warming import list_questions
 from tests.conftest import ROOT
@@ -132,22 +131,6 @@ def test_the_changelog_has_it(row: Family) -> None:
         speaks_of(read("CHANGELOG.md"), row),
         "CHANGELOG.md",
         f"a line about {term}, which users can count now",
-    )
-
-
-def test_the_guide_names_the_motifs_whose_vertices_can_be_estimated() -> None:
-    """All of them, and no other."""
-    sentence = sections("docs/how-long.md", "This works on CPUs, for ", ". ").replace("\n", " ")
-    named = set(re.split(r", and |, | and ", re.sub(r" \(one .*?\)", "", sentence)))
-    able = {
-        example(row).terms
-        for row in FAMILIES.values()
-        if any("vertex" in motif.granularities for motif in example(row).questions)
-        and resolve(row.engines["cpu"]).probe_vertices is not Engine.probe_vertices
-    }
-    assert named == able, (
-        f"docs/how-long.md: the sentence 'This works on CPUs, for ...' names {', '.join(sorted(named))}; write "
-        f"{', '.join(sorted(able))}, whose engines have probe_vertices"
     )
 
 

@@ -16,7 +16,7 @@ from papilio.arguments import plural
 from papilio.kernels.announce import Compilations
 from papilio.kernels.engine import CostTable, Prepared
 from papilio.kernels.exact import mix
-from papilio.kernels.probe import STEP, Found, Rates, count_ways
+from papilio.kernels.probe import STEP, Found, Prober, Rates, count_ways
 from papilio.storage.records import read_record, write_record
 from papilio.tasks.forecast import NS, Forecast, Pace, Range, _Sums, find_slow, predict, predict_bytes
 from tests.tasks.fakes import FakeEngine
@@ -33,20 +33,20 @@ class ProbedEngine(FakeEngine):
     probe_s: float = 0.0
     clock_s: float = 0.0
     probed: list[int] = field(default_factory=list)
+    known: int = 7
 
-    def probe(self, prepared: Any, items: NDArray[np.int64], seeds: NDArray[np.uint64]) -> Found:
+    def prober(self, prepared: Any) -> Prober:
+        prober = Prober(self.work(prepared), 1, RATES, self.known)
+        prober.walk = self.walk  # type: ignore[method-assign]
+        return prober
+
+    def walk(self, items: NDArray[np.int64], seeds: NDArray[np.uint64]) -> Found:
         self.probed.append(items.size)
         self.clock_s += self.probe_s * items.size
         uniform = [(mix(seeds + step) >> np.uint64(11)) / 2.0**53 for step in (STEP, STEP >> np.uint64(1))]
         normal = np.sqrt(-2 * np.log1p(-uniform[0])) * np.cos(2 * np.pi * uniform[1])
         found = np.asarray(self.trees)[items] * np.exp(self.spread * normal - self.spread**2 / 2)
         return Found(found / 10, found, found, np.zeros_like(found))
-
-    def probe_rates(self, prepared: Any) -> Rates:
-        return RATES
-
-    def known_count(self, prepared: Any) -> int:
-        return 7
 
 
 class Items(Prepared):
@@ -123,26 +123,6 @@ def test_probes_take_a_small_share_of_the_run(probe_s: float, most: int, monkeyp
     assert most / 3 < forecast.probes == engine.probed[-1] < 1.1 * most
 
 
-@pytest.mark.parametrize(("together", "most"), [(1, 64), (500, 700), (3000, 4096)])
-def test_probes_that_run_side_by_side_are_as_many_as_fit_in_the_time(
-    together: int, most: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As many as run together take as long as one: 0.4 s, and a run some 40 s."""
-
-    class Device(ProbedEngine):
-        probes_together = together
-
-        def probe(self, prepared: Any, items: NDArray[np.int64], seeds: NDArray[np.uint64]) -> Found:
-            self.clock_s += 0.4 * (-(-items.size // together))
-            return super().probe(prepared, items, seeds)
-
-    engine = Device(trees=TREES, spread=2.5)
-    monkeypatch.setattr("papilio.tasks.forecast.SLOW_PROBES_S", 10.0)
-    monkeypatch.setattr("papilio.tasks.forecast.run_clock", lambda: engine.clock_s)
-    forecast, _ = forecast_of(engine, COSTS)
-    assert most / 3 < forecast.probes == engine.probed[-1] < 1.1 * most
-
-
 def test_the_upper_end_allows_for_trees_that_no_probe_met() -> None:
     """Of trees this unlike, a few probes see less than half, and their standard error does not show it."""
     one, probes = np.zeros(64, np.int64), np.array([64])
@@ -161,8 +141,8 @@ def test_more_motifs_than_double_precision_holds_do_not_hide_the_time() -> None:
     """The bicliques of every size of a large complete graph, of which some probes see infinitely many."""
 
     class Endless(ProbedEngine):
-        def probe(self, prepared: Any, items: NDArray[np.int64], seeds: NDArray[np.uint64]) -> Found:
-            found = super().probe(prepared, items, seeds)
+        def walk(self, items: NDArray[np.int64], seeds: NDArray[np.uint64]) -> Found:
+            found = super().walk(items, seeds)
             return found._replace(motifs=found.motifs * np.inf, members=found.members * np.inf)
 
     forecast, pace = forecast_of(Endless(trees=TREES), COSTS)
@@ -213,8 +193,7 @@ def test_counts_beyond_double_precision_are_cut_off(scale: float) -> None:
     assert forecast.seconds is not None
     for each in (forecast.rows, forecast.seconds):
         assert 0 < each.low <= each.value <= each.high <= 1e300
-    huge = ProbedEngine(trees=TREES)
-    huge.known_count = lambda prepared: 10**400  # type: ignore[method-assign]
+    huge = ProbedEngine(trees=TREES, known=10**400)
     assert forecast_of(huge, COSTS)[0].rows == Range(1e300, 1e300, 1e300)
 
 
@@ -236,11 +215,10 @@ def test_ranges_and_forecasts_survive_json() -> None:
     assert fixed.low < 1.2 * 100 < 3.6 * 100 < fixed.high * 1.5
 
 
-@pytest.mark.parametrize(("probe_s", "probed"), [(6.0, [1, 1]), (40.0, [1, 1]), (0.4, [1, 16])])
+@pytest.mark.parametrize(("probe_s", "probed"), [(6.0, [1]), (40.0, [1]), (0.4, [1, 16])])
 def test_a_search_whose_probes_take_seconds_is_not_predicted(
     probe_s: float, probed: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A slow probe is repeated, since the first one compiles and loads kernels."""
     monkeypatch.setattr("papilio.tasks.forecast.SLOW_PROBES_S", 5.0)
     engine = ProbedEngine(trees=TREES, probe_s=probe_s)
     monkeypatch.setattr("papilio.tasks.forecast.run_clock", lambda: engine.clock_s)
@@ -263,35 +241,20 @@ def test_compiling_makes_no_probe_slow(probe_s: float, monkeypatch: pytest.Monke
     compilations = Compilations(lambda: engine.clock_s, lambda *_: Mock())
 
     def compile_first(*args: Any) -> Found:
-        if args[1].size not in engine.probed:
+        if args[0].size not in engine.probed:
             compilations.begin()
             engine.clock_s += 100.0
             compilations.end()
-        return ProbedEngine.probe(engine, *args)
+        return ProbedEngine.walk(engine, *args)
 
     monkeypatch.setattr("papilio.tasks.forecast.run_clock", lambda: engine.clock_s)
     usual = forecast_of(engine, COSTS)[0]
     probed, engine.probed, engine.clock_s = engine.probed, [], 0.0
-    monkeypatch.setattr(engine, "probe", compile_first)
+    monkeypatch.setattr(engine, "walk", compile_first)
     monkeypatch.setattr("papilio.tasks.forecast.run_clock", compilations.run_clock)
     assert forecast_of(engine, COSTS)[0] == usual
     assert engine.probed == probed
     assert engine.clock_s > 200
-
-
-def test_loading_kernels_makes_no_probe_slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Devices compile and load beside their host; the first probe waits."""
-    monkeypatch.setattr("papilio.tasks.forecast.SLOW_PROBES_S", 5.0)
-    engine = ProbedEngine(trees=TREES, probe_s=0.0)
-
-    def load_first(*args: Any) -> Found:
-        engine.clock_s += 0.0 if engine.probed else 100.0
-        return ProbedEngine.probe(engine, *args)
-
-    monkeypatch.setattr(engine, "probe", load_first)
-    monkeypatch.setattr("papilio.tasks.forecast.run_clock", lambda: engine.clock_s)
-    assert forecast_of(engine, COSTS)[0].seconds is not None
-    assert engine.probed[:3] == [1, 1, 64]
 
 
 def test_some_of_the_probes_need_no_code_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:

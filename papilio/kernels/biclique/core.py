@@ -12,7 +12,6 @@ and only the number of pairs by shared vertices is kept (:func:`count_pairs`).
 
 from __future__ import annotations
 
-import os
 from typing import NamedTuple
 
 import numpy as np
@@ -186,11 +185,6 @@ class _Counters(NamedTuple):
 
     counts: Ids32
     met: Ids32
-
-
-def available_bytes() -> int:
-    """Return half of this machine's memory, the limit for the pairs, in bytes."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
 
 
 @compiled

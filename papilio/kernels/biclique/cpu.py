@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -34,16 +33,12 @@ from papilio.kernels.biclique.index import (
 from papilio.kernels.biclique.items import SHORT_S
 from papilio.kernels.biclique.local import LeftGraph, RootGraph, make_around
 from papilio.kernels.biclique.probe import RUN_RATES, settle_search
-from papilio.kernels.biclique.probe_loops import (
-    measure_counts,
-    measure_probes,
-    measure_vertices,
-    weigh_pieces,
-)
+from papilio.kernels.biclique.probe_loops import rows_near
+from papilio.kernels.biclique.prober import measure_with, probe_here
 from papilio.kernels.biclique.question import ask_bicliques
 from papilio.kernels.biclique.signed_cover import fold_vectors
 from papilio.kernels.engine import Choice, Partial, Prepared, StopCheck, add_cells
-from papilio.kernels.probe import Found, Rates, VertexFound
+from papilio.kernels.probe import Prober
 from papilio.kernels.threads import SERIAL_COST, ChunkRunner, SearchEngine, cut_by_cost
 from papilio.kernels.tree.bits import grow_leaves, list_leaves, make_leaves
 from papilio.kernels.tree.pivot import (
@@ -87,10 +82,6 @@ class PreparedBicliqueCpu(Prepared):
     @property
     def work(self) -> NDArray[np.int64]:
         return self.index.work
-
-    @cached_property
-    def count_lots(self) -> NDArray[np.float64]:
-        return self.index.sum_pieces(weigh_pieces(self.index))
 
     @property
     def items(self) -> search.Items:
@@ -146,10 +137,17 @@ class BicliqueCpu(SearchEngine):
             )
             return halve_index(index) if motif.needs_signs else index
 
+        graphs: dict[bool, LeftGraph] = {}
+
+        def graph_of(index: BicliqueIndex) -> LeftGraph:
+            if index.swapped not in graphs:
+                graphs[index.swapped] = lay_graph(index)
+            return graphs[index.swapped]
+
         index, algorithm, decisions, settled = settle_search(
             question,
             build(question.anchor),
-            lambda index, items, seeds, walks: measure_probes(index, items, seeds, walks, self.threads),
+            measure_with(lambda index, children: rows_near(graph_of(index), children), self.threads),
             build,
             divide_index,
             lambda index: np.diff(index.indptr),
@@ -164,7 +162,7 @@ class BicliqueCpu(SearchEngine):
             choices = count_choices(int(index.hop_common.max(initial=0)), index.sizes.min_right)
         return PreparedBicliqueCpu(
             index=index,
-            graph=lay_graph(index),
+            graph=graph_of(index),
             motif=motif,
             per=per,
             algorithm=algorithm,
@@ -177,39 +175,9 @@ class BicliqueCpu(SearchEngine):
             settled=settled,
         )
 
-    def probe(self, prepared: PreparedBicliqueCpu, items: NDArray[np.int64], seeds: NDArray[np.uint64]) -> Found:
-        walk = prepared.algorithm
-        return measure_probes(prepared.index, items, seeds, (walk,), self.threads)[walk]
-
-    def lots(self, prepared: PreparedBicliqueCpu) -> NDArray[np.float64]:
-        return prepared.index.lots
-
-    def probe_counts(
-        self, prepared: PreparedBicliqueCpu, items: NDArray[np.int64], seeds: NDArray[np.uint64]
-    ) -> NDArray[np.float64]:
-        return measure_counts(prepared.index, prepared.graph, items, seeds, self.threads)
-
-    def count_lots(self, prepared: PreparedBicliqueCpu) -> NDArray[np.float64]:
-        return prepared.count_lots
-
-    def probe_vertices(
-        self,
-        prepared: PreparedBicliqueCpu,
-        items: NDArray[np.int64],
-        seeds: NDArray[np.uint64],
-        weights: NDArray[np.float64],
-        groups: NDArray[np.int64],
-    ) -> VertexFound:
-        copies = 2 if prepared.motif.needs_signs else 1
-        return measure_vertices(
-            prepared.index, prepared.graph, items, seeds, weights, groups, self.threads, prepared.layers, copies
-        )  # fmt: skip
-
-    def probe_rates(self, prepared: PreparedBicliqueCpu) -> Rates:
-        return RUN_RATES["vertices" if prepared.per == "vertex" else prepared.algorithm]
-
-    def known_count(self, prepared: PreparedBicliqueCpu) -> int:
-        return prepared.index.closed_total
+    def prober(self, prepared: PreparedBicliqueCpu) -> Prober:
+        rates = RUN_RATES["vertices" if prepared.per == "vertex" else prepared.algorithm]
+        return probe_here(prepared.index, prepared.graph, prepared.algorithm, rates, self.threads)
 
     def _run_chunks(
         self,
@@ -222,7 +190,7 @@ class BicliqueCpu(SearchEngine):
     ) -> int:
         """Search pieces; if the run is cut, the current item is finished."""
         index = prepared.index
-        first, last = index.pieces_at(span)
+        first, last = index.pieces_at(np.array(span)).tolist()
         costs = index.costs[first:last]
         serial_cost = SERIAL_COST if 0 < index.seconds < SHORT_S else self.serial_cost
         cuts = cut_by_cost(costs, self.threads, n_slices, serial_cost)
@@ -233,7 +201,7 @@ class BicliqueCpu(SearchEngine):
         if n_chunks == 0:
             return span[0]
         end: int = index.item_over(chunks[n_chunks - 1][1])
-        (whole,) = index.pieces_at([end])
+        (whole,) = index.pieces_at(np.array([end])).tolist()
         rest = [(a, min(b, whole)) for a, b in chunks[n_chunks:] if a < whole]
         runner.run(rest, search)
         return end

@@ -30,9 +30,10 @@ from papilio.kernels.biclique.gpu_index import (
     divide_device_index,
     halve_device_index,
 )
-from papilio.kernels.biclique.gpu_probe import measure_counts, measure_probes, weigh_pieces
+from papilio.kernels.biclique.gpu_prober import probe_device, rows_near_on_device
 from papilio.kernels.biclique.items import LONG_S
 from papilio.kernels.biclique.probe import find_rates, settle_search
+from papilio.kernels.biclique.prober import measure_with
 from papilio.kernels.biclique.question import BicliqueQuestion, ask_bicliques
 from papilio.kernels.biclique.signed_cover import fold_vectors
 from papilio.kernels.device.arrays import find_counted, take, turn_rows
@@ -52,7 +53,8 @@ from papilio.kernels.device.constants import (
 from papilio.kernels.device.protocol import Device, check_fits
 from papilio.kernels.engine import Choice, Partial, Prepared, StopCheck, add_cells
 from papilio.kernels.exact import choose_modulo
-from papilio.kernels.probe import Found, Rates
+from papilio.kernels.probe import Prober
+from papilio.kernels.threads import choose_threads
 from papilio.kernels.tree.gpu import Pieces, TreeEngine, TreeSearch
 from papilio.kernels.tree.layout import TreeClass
 from papilio.kernels.tuning import TreeTuning
@@ -195,19 +197,16 @@ class BicliqueGpu(TreeEngine):
     ) -> None:
         super().__init__(device, tuning)
         self.algorithm, self.anchor = algorithm, anchor
-        self._lots = WeakKeyDictionary[PreparedBicliqueGpu, NDArray[np.float64]]()
         self._slots = WeakKeyDictionary[PreparedBicliqueGpu, int]()  # of tables that were too small
 
     def prepare(self, graph: BipartiteGraph | Part, motif: Motif, per: Granularity) -> PreparedBicliqueGpu:
         question = ask_bicliques(graph, motif, per, self.anchor, self.algorithm)
         motif = question.motif
         with self.device.guard():
-            if min(motif.p or 0, motif.q or 0) > 2:
-                self.device.load("biclique_probe", {})  # compiled while the index is built
             index, algorithm, decisions, settled = settle_search(
                 question,
                 self._build(question, question.anchor),
-                lambda index, items, seeds, walks: measure_probes(self.device, index, items, seeds, walks),
+                measure_with(partial(rows_near_on_device, self.device), choose_threads(None)),
                 partial(self._build, question),
                 partial(divide_device_index, self.device),
                 lambda index: np.diff(self.device.to_host(index.arrays["indptr"])),
@@ -232,31 +231,9 @@ class BicliqueGpu(TreeEngine):
                 decisions = (*decisions, *shortage)
         return PreparedBicliqueGpu(motif, index, algorithm, vertices, classes, max_common, decisions, settled)
 
-    def probe(self, prepared: PreparedBicliqueGpu, items: NDArray[np.int64], seeds: NDArray[np.uint64]) -> Found:
-        walk = prepared.algorithm
-        with self.device.guard():
-            return measure_probes(self.device, prepared.index, items, seeds, (walk,))[walk]
-
-    def lots(self, prepared: PreparedBicliqueGpu) -> NDArray[np.float64]:
-        return prepared.index.lots
-
-    def probe_counts(
-        self, prepared: PreparedBicliqueGpu, items: NDArray[np.int64], seeds: NDArray[np.uint64]
-    ) -> NDArray[np.float64]:
-        with self.device.guard():
-            return measure_counts(self.device, prepared.index, items, seeds)
-
-    def count_lots(self, prepared: PreparedBicliqueGpu) -> NDArray[np.float64]:
-        if prepared not in self._lots:
-            with self.device.guard():
-                self._lots[prepared] = prepared.index.sum_pieces(weigh_pieces(self.device, prepared.index))
-        return self._lots[prepared]
-
-    def probe_rates(self, prepared: PreparedBicliqueGpu) -> Rates:
-        return find_rates(self.name, "vertex" if prepared.vertices else "total")[prepared.algorithm]
-
-    def known_count(self, prepared: PreparedBicliqueGpu) -> int:
-        return prepared.index.closed_total
+    def prober(self, prepared: PreparedBicliqueGpu) -> Prober:
+        rates = find_rates(self.name, "vertex" if prepared.vertices else "total")[prepared.algorithm]
+        return probe_device(self.device, prepared.index, prepared.algorithm, rates, choose_threads(None))
 
     def _build(self, question: BicliqueQuestion, anchor: str) -> BicliqueDeviceIndex:
         """Return the index for an anchor, with the rows of its right layer."""
@@ -329,7 +306,7 @@ class BicliqueGpu(TreeEngine):
     ) -> int:
         """Search items, with the kernel's ``own`` arguments; return the end of the run."""
         index, (start, stop) = prepared.index, span
-        pieces = Pieces(start, np.asarray(index.pieces_at(range(start, stop + 1)), np.int64))
+        pieces = Pieces(start, index.pieces_at(np.arange(start, stop + 1)))
         search = self._choose_search(prepared.algorithm, index, prepared.vertices)
         return self._launch(search, prepared.classes, pieces, index.costs, cut, index.searched, own).stop
 

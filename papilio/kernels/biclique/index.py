@@ -46,7 +46,6 @@ from papilio.kernels.biclique.core import (
     Ids32,
     Pairs,
     Rows,
-    available_bytes,
     count_pairs,
     count_partners,
     find_pairs,
@@ -87,6 +86,7 @@ from papilio.kernels.biclique.question import (
 from papilio.kernels.biclique.signed_cover import choose_half, halve_cells
 from papilio.kernels.exact import mix
 from papilio.kernels.jit import Ints, compiled
+from papilio.kernels.memory import available_bytes
 from papilio.motifs import Biclique, MaximalBiclique
 from papilio.parts import MaximalPart
 

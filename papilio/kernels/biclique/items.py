@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -121,12 +120,9 @@ class BicliqueItems:
         sums: NDArray[np.float64] = np.maximum(np.diff(ends[self.item_ptr]), 0.0)
         return sums
 
-    def pieces_at(self, items: Sequence[int]) -> list[int]:
+    def pieces_at(self, items: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the first piece of each item. For the end of the items, the end of the pieces."""
-        if self.item_ptr is None:
-            return [int(item) for item in items]
-        found: list[int] = self.item_ptr[np.asarray(items, np.int64)].tolist()
-        return found
+        return items if self.item_ptr is None else self.item_ptr[items]
 
     def item_over(self, piece: int) -> int:
         """Return the first item that begins at or after this piece, or the end of the items."""

@@ -36,12 +36,12 @@ from papilio.kernels.biclique.list_loops import (
 )
 from papilio.kernels.biclique.local import LeftGraph, RootGraph, make_around
 from papilio.kernels.biclique.probe import RUN_RATES
-from papilio.kernels.biclique.probe_loops import measure_probes
+from papilio.kernels.biclique.prober import probe_here
 from papilio.kernels.biclique.question import explain_choices
 from papilio.kernels.biclique.search import Items, measure_rooms
 from papilio.kernels.engine import Choice, Partial, Prepared, require_request
 from papilio.kernels.jit import Ints
-from papilio.kernels.probe import Found, Rates
+from papilio.kernels.probe import Prober, RowProber
 from papilio.kernels.threads import Outlet, SearchEngine
 from papilio.kernels.tree.subset import Levels, make_levels
 from papilio.motifs import Biclique, Granularity, Listing, Motif
@@ -191,17 +191,14 @@ class BicliqueLister(SearchEngine):
             decisions=(*decisions, searched.chosen),
         )
 
-    def probe(self, prepared: PreparedListing, items: NDArray[np.int64], seeds: NDArray[np.uint64]) -> Found:
-        found = measure_probes(_probed(prepared), items, seeds, ("enumerate",), self.threads)["enumerate"]
+    def prober(self, prepared: PreparedListing) -> Prober:
+        index, graph = prepared.index, prepared.graph
+        if index is None:
+            raise UnsupportedError("cannot probe stars, bicliques with one vertex on a side")
+        assert isinstance(graph, LeftGraph)
         held = prepared.positions.held.size + prepared.held_right.size
-        return found._replace(members=found.members + held * found.motifs)
-
-    def lots(self, prepared: PreparedListing) -> NDArray[np.float64]:
-        return _probed(prepared).lots
-
-    def probe_rates(self, prepared: PreparedListing) -> Rates:
-        _probed(prepared)
-        return RUN_RATES["enumerate"]
+        searched = probe_here(index, graph, "enumerate", RUN_RATES["enumerate"], self.threads)
+        return RowProber(searched, held, leaves=False)
 
     def _find_pairs(self, search: Restricted) -> _Searched:
         motif = Biclique(search.p, search.q)
@@ -250,13 +247,6 @@ class BicliqueLister(SearchEngine):
         cursors = [state.cursor for state in states]
         work = sum(int(cursor.work[0]) for cursor in cursors)
         return Partial(span[1] - span[0], _expect_rows(prepared, span, cursors), work)
-
-
-def _probed(prepared: PreparedListing) -> BicliqueIndex:
-    """Return the index whose items are probed; raise UnsupportedError without an index."""
-    if prepared.index is None:
-        raise UnsupportedError("cannot probe stars, bicliques with one vertex on a side")
-    return prepared.index
 
 
 def _find_stars(search: Restricted) -> _Searched:

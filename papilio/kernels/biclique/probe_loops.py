@@ -9,67 +9,117 @@ and rows below it by the columns that they share (:func:`measure_counts`).
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from papilio.kernels.biclique.core import Ids32, Rows
 from papilio.kernels.biclique.index import BicliqueIndex
+from papilio.kernels.biclique.items import BicliqueItems
 from papilio.kernels.biclique.local import LeftGraph
 from papilio.kernels.biclique.probe import (
     WALKS,
+    Children,
     draw_children,
     draw_pieces,
     make_count_tables,
     name_found,
 )
-from papilio.kernels.device.constants import PROBE_PAIRS, PROBE_REPEATS
 from papilio.kernels.jit import Ints, compiled
-from papilio.kernels.probe import FIELDS, NODES, WORDS, Found, VertexFound, count_ways
+from papilio.kernels.probe import FIELDS, NODES, WORDS, Found, count_ways
 from papilio.kernels.threads import ChunkRunner, cut_by_cost
 from papilio.kernels.tree.bits import ONE, Words, fill_span, lowest_bit, popcount, words_of
 from papilio.kernels.tree.pivot import count_bits, transpose_bits
 from papilio.kernels.tree.probe_loops import (
     Floats,
-    Shares,
     add_by_lanes,
-    add_share,
     draw,
     draw_least,
     draw_weighted,
-    make_shares,
     power_gap,
-    walk_groups,
 )
+
+PROBE_PAIRS = 32
+"""Pairs of rows that represent all pairs of a list in a probe."""
+
+PROBE_REPEATS = 4
+"""Sets of rows drawn below a child, as most of the time goes into opening it."""
+
+
+class NearGraph(NamedTuple):
+    """The rows that probes read; ``after`` is as in :class:`~papilio.kernels.biclique.local.LeftGraph`, or earlier.
+
+    Without ``has_rows`` only roots and drawn children have rows in ``lefts``.
+    """
+
+    lefts: Rows
+    rights: Rows
+    after: Ints
+    hop: Ids32
+    has_rows: bool
 
 
 @compiled
-def open_child(
-    lefts: Rows, hop_indptr: Ints, hop: Ids32, root: int, child: int, least: int, number: Ids32, rows: Words
-) -> tuple[int, int]:
-    """Write the rows of the candidates of a child. Return their number, and the number of their columns."""
+def _open_rows(
+    graph: NearGraph, root: int, child: int, end: int, number: Ids32, place: Ids32, rows: Words, shared: Ints
+) -> int:
+    """Write the rows of all later children of a child over the columns it shares with the root; return these columns.
+
+    The child is a place in ``hop``, where the children of the root end at ``end``. Walks the columns or the rows of
+    the children, whichever have fewer entries. ``number`` and ``place`` are 0 before and after.
+    """
+    lefts, rights, kid = graph.lefts, graph.rights, graph.hop[child]
     for at in range(lefts.indptr[root], lefts.indptr[root + 1]):
-        number[lefts.ids[at]] = -1
-    common = 0
-    kid = hop[child]
+        number[lefts.ids[at]] = 1
+    common = by_columns = by_rows = 0
     for at in range(lefts.indptr[kid], lefts.indptr[kid + 1]):
-        if number[lefts.ids[at]] == -1:
+        if number[lefts.ids[at]]:
+            shared[common] = at
             common += 1
-            number[lefts.ids[at]] = common
-    n_words, n = words_of(common), 0
-    for later in range(child + 1, hop_indptr[root + 1]):
-        other, size = hop[later], 0
-        row = rows[n * n_words : (n + 1) * n_words]
-        row[:] = 0
-        for at in range(lefts.indptr[other], lefts.indptr[other + 1]):
-            place = number[lefts.ids[at]]
-            if place > 0:
-                row[(place - 1) >> 6] |= ONE << np.uint64((place - 1) & 63)
-                size += 1
-        n += size >= least
+            by_columns += rights.indptr[lefts.ids[at] + 1] - graph.after[at]
     for at in range(lefts.indptr[root], lefts.indptr[root + 1]):
         number[lefts.ids[at]] = 0
-    return n, common
+    n_words = words_of(common)
+    rows[: (end - child - 1) * n_words] = 0
+    for later in range(child + 1, end):
+        by_rows += lefts.indptr[graph.hop[later] + 1] - lefts.indptr[graph.hop[later]]
+    if not graph.has_rows or by_columns + (end - child) < by_rows:
+        for later in range(child + 1, end):
+            place[graph.hop[later]] = later - child
+        for j in range(common):
+            for at in range(graph.after[shared[j]], rights.indptr[lefts.ids[shared[j]] + 1]):
+                row = place[rights.ids[at]]
+                if row:
+                    rows[(row - 1) * n_words + (j >> 6)] |= ONE << np.uint64(j & 63)
+        for later in range(child + 1, end):
+            place[graph.hop[later]] = 0
+    else:
+        for j in range(common):
+            number[lefts.ids[shared[j]]] = j + 1
+        for later in range(child + 1, end):
+            other = graph.hop[later]
+            for at in range(lefts.indptr[other], lefts.indptr[other + 1]):
+                j = number[lefts.ids[at]] - 1
+                if j >= 0:
+                    rows[(later - child - 1) * n_words + (j >> 6)] |= ONE << np.uint64(j & 63)
+        for j in range(common):
+            number[lefts.ids[shared[j]]] = 0
+    return common
+
+
+@compiled
+def _keep_rows(rows: Words, n: int, n_words: int, least: int) -> int:
+    """Keep the rows with at least ``least`` columns; return their number."""
+    kept = 0
+    for row in range(n):
+        size = 0
+        for w in range(n_words):
+            word = rows[row * n_words + w]
+            rows[kept * n_words + w] = word
+            size += popcount(word)
+        kept += size >= least
+    return kept
 
 
 @compiled
@@ -262,23 +312,24 @@ def probe_pivots(
 
 @compiled
 def _probe_all(
-    graph: tuple[Rows, Ints, Ids32],
-    children: tuple[Ids32, Ints, Floats, Words],
+    graph: NearGraph,
+    children: tuple[Ids32, Ints, Ints, Floats, Words],
     begin: int,
     end: int,
     sizes: tuple[int, int, int, int],
     ways: Floats,
-    room: tuple[Ids32, Words, Words, Words, Words, Words],
+    room: tuple[Ids32, Ids32, Ints, Words, Words, Words, Words, Words],
     found: tuple[Floats, Floats],
 ) -> None:
-    lefts, hop_indptr, hop = graph
-    roots, places, weights, seeds = children
-    number, rows, columns, left, right, state = room
+    roots, places, ends, weights, seeds = children
+    number, place, shared, rows, columns, left, right, state = room
     by_sets, by_pivots = found
     for probe in range(begin, end):
         if roots[probe] < 0:
             continue
-        n, common = open_child(lefts, hop_indptr, hop, roots[probe], places[probe], sizes[2], number, rows)
+        child, end = places[probe], ends[probe]
+        common = _open_rows(graph, roots[probe], child, end, number, place, rows, shared)
+        n = _keep_rows(rows, end - child - 1, words_of(common), sizes[2])
         if n < sizes[0] - 2:
             continue
         if by_pivots.size:
@@ -293,45 +344,65 @@ def _probe_all(
             )  # fmt: skip
 
 
+class Near(NamedTuple):
+    """Where the probes of some children begin.
+
+    ``places`` and ``ends`` (n_probes,) are the place of each child in ``graph.hop``, and the end of the children of its
+    root; ``common`` (n_probes,) is the number of columns that it shares with its root. All are 0 without a root.
+    """
+
+    graph: NearGraph
+    places: Ints
+    ends: Ints
+    common: Ints
+
+
+NearOf = Callable[[Children], Near]
+"""Returns the rows that probes read, wherever the index is."""
+
+
+def rows_near(graph: LeftGraph, children: Children) -> Near:
+    """Return the rows of a graph on the host, which are all there."""
+    has_root = children.roots >= 0
+    roots, places = np.where(has_root, children.roots, 0), np.where(has_root, children.places, 0)
+    ends, common = (np.zeros(roots.size, np.int64) for _ in range(2))
+    ends[has_root] = graph.hop_indptr[roots[has_root] + 1]
+    common[has_root] = graph.hop_common[places[has_root]]
+    return Near(_all_rows(graph), places, ends, common)
+
+
+def _all_rows(graph: LeftGraph) -> NearGraph:
+    return NearGraph(graph.lefts, graph.rights, graph.after, graph.hop, True)
+
+
 def measure_probes(
-    index: BicliqueIndex,
-    items: Ints,
-    seeds: Words,
-    walks: tuple[str, ...],
-    threads: int,
+    index: BicliqueItems, near_of: NearOf, items: Ints, seeds: Words, walks: tuple[str, ...], threads: int
 ) -> dict[str, Found]:
     """Probe items of an index with some of the :data:`~papilio.kernels.biclique.probe.WALKS`."""
-    sizes = index.sizes
-    children = draw_children(index, items, seeds)
-    is_searched = children.roots >= 0
-    roots, places = (each[is_searched] for each in (children.roots, children.places))
-    later, common = np.zeros(items.size, np.int64), np.zeros(items.size, np.int64)
-    later[is_searched] = index.hop_indptr[roots + 1] - places
-    common[is_searched] = index.hop_common[places]
-    words, wide = (common + 63) // 64, (later + 63) // 64
-    ways = count_ways(int(common.max(initial=0)), sizes.min_right, sizes.max_right)
+    sizes, children = index.sizes, draw_children(index, items, seeds)
+    near = near_of(children)
+    later = near.ends - near.places
+    words, wide = (near.common + 63) // 64, (later + 63) // 64
+    ways = count_ways(int(near.common.max(initial=0)), sizes.min_right, sizes.max_right)
     found = {name: np.zeros((items.size if name in walks else 0, FIELDS)) for name in WALKS}
-    graph = Rows(index.indptr, index.columns), index.hop_indptr, index.hop
+    given = children.roots, near.places, near.ends, children.weights, children.seeds
+    limits = sizes.min_left, sizes.max_left, sizes.min_right, sizes.max_right
 
     def make_room() -> Any:
-        rows, columns = int((later * words).max(initial=0)), int((common * wide).max(initial=0))
-        lengths = (
-            rows + int(words.max(initial=0)),
-            columns,
-            int(wide.max(initial=0)),
-            int(words.max(initial=0)),
-            1,
-        )
-        return np.zeros(index.n_right, np.int32), *(np.empty(n, np.uint64) for n in lengths)
+        rows, columns = int((later * words).max(initial=0)), int((near.common * wide).max(initial=0))
+        widest = int(words.max(initial=0))
+        lengths = rows + widest, columns, int(wide.max(initial=0)), widest, 1
+        marks = np.zeros(index.n_right, np.int32), np.zeros(index.n_left, np.int32)
+        shared = np.empty(int(near.common.max(initial=0)) + 1, np.int64)
+        return *marks, shared, *(np.empty(n, np.uint64) for n in lengths)
 
     def walk(room: Any, begin: int, end: int) -> None:
-        _probe_all(
-            graph, (*children,), begin, end,
-            (sizes.min_left, sizes.max_left, sizes.min_right, sizes.max_right), ways, room,
-            (found["enumerate"], found["pivot"]),
-        )  # fmt: skip
+        results = found["enumerate"], found["pivot"]
+        _probe_all(near.graph, given, begin, end, limits, ways, room, results)
 
-    ChunkRunner(make_room, threads).run(cut_by_cost(later * (1 + words), threads), walk)
+    column = near.graph.rights.ids.size // max(int(np.count_nonzero(np.diff(near.graph.rights.indptr))), 1)
+    costs = later * (1 + words) + near.common * column
+    ChunkRunner(make_room, threads).run(cut_by_cost(costs, threads, serial_cost=1 << 19), walk)
     return {name: name_found(found[name], sizes) for name in walks}
 
 
@@ -385,66 +456,10 @@ def weigh_pieces(index: BicliqueIndex) -> Floats:
 
 
 @compiled
-def _open_rows(graph: LeftGraph, root: int, child: int, number: Ids32, place: Ids32, rows: Words, shared: Ints) -> int:
-    """Write the rows of all later children of a child over the columns it shares with the root; return these columns.
-
-    Walks the columns or the rows of the children, whichever have fewer entries. ``number`` and ``place`` are 0 before
-    and after.
-    """
-    lefts, rights, kid, end = graph.lefts, graph.rights, graph.hop[child], graph.hop_indptr[root + 1]
-    for at in range(lefts.indptr[root], lefts.indptr[root + 1]):
-        number[lefts.ids[at]] = 1
-    common = by_columns = by_rows = 0
-    for at in range(lefts.indptr[kid], lefts.indptr[kid + 1]):
-        if number[lefts.ids[at]]:
-            shared[common] = at
-            common += 1
-            by_columns += rights.indptr[lefts.ids[at] + 1] - graph.after[at]
-    for at in range(lefts.indptr[root], lefts.indptr[root + 1]):
-        number[lefts.ids[at]] = 0
-    n_words = words_of(common)
-    rows[: (end - child - 1) * n_words] = 0
-    for later in range(child + 1, end):
-        by_rows += lefts.indptr[graph.hop[later] + 1] - lefts.indptr[graph.hop[later]]
-    if by_columns + (end - child) < by_rows:
-        for later in range(child + 1, end):
-            place[graph.hop[later]] = later - child
-        for j in range(common):
-            for at in range(graph.after[shared[j]], rights.indptr[lefts.ids[shared[j]] + 1]):
-                row = place[rights.ids[at]]
-                if row:
-                    rows[(row - 1) * n_words + (j >> 6)] |= ONE << np.uint64(j & 63)
-        for later in range(child + 1, end):
-            place[graph.hop[later]] = 0
-    else:
-        for j in range(common):
-            number[lefts.ids[shared[j]]] = j + 1
-        for later in range(child + 1, end):
-            other = graph.hop[later]
-            for at in range(lefts.indptr[other], lefts.indptr[other + 1]):
-                j = number[lefts.ids[at]] - 1
-                if j >= 0:
-                    rows[(later - child - 1) * n_words + (j >> 6)] |= ONE << np.uint64(j & 63)
-        for j in range(common):
-            number[lefts.ids[shared[j]]] = 0
-    return common
-
-
-@compiled
-def _cut_rows(
-    rows: Words,
-    names: Ids32,
-    n: int,
-    n_words: int,
-    taken: int,
-    least: int,
-    kept: Words,
-    kept_names: Ids32,
-    sizes: Ints,
-) -> int:
+def _cut_rows(rows: Words, n: int, n_words: int, taken: int, least: int, kept: Words, sizes: Ints) -> int:
     """Intersect the rows with row ``taken``, all columns if -1, and drop that row. Return the number of rows left.
 
-    ``kept`` may be ``rows``, with room for one more row, and ``kept_names`` holds their names.
+    ``kept`` may be ``rows``, with room for one more row.
     """
     mask = n * n_words
     for w in range(n_words):
@@ -456,57 +471,31 @@ def _cut_rows(
             word = kept[mask + w] & rows[i * n_words + w]
             kept[left * n_words + w] = word
             size += popcount(word)
-        sizes[left], kept_names[left] = size, names[i]
+        sizes[left] = size
         left += size >= least and i != taken
     return left
 
 
 @compiled
-def _share_last(
-    kept: tuple[Words, Ids32, Ints, Floats],
-    n: int,
-    n_words: int,
-    least: int,
-    weight: float,
-    of_columns: Floats,
-    shares: Shares,
-) -> None:
-    """Share the bicliques of the last rows among these rows and the columns of each."""
-    rows, names, shared, weights = kept
-    for i in range(n):
-        value = weight * weights[i]
-        add_share(shares, names[i], value)
-        for w in range(n_words):
-            bits = rows[i * n_words + w]
-            while bits:
-                of_columns[w * 64 + lowest_bit(bits)] += value * least / shared[i]
-                bits &= bits - ONE
-
-
-@compiled
 def _count_sets(
     rows: Words,
-    names: Ids32,
     n: int,
     n_words: int,
     sizes: tuple[int, int, int],
     tables: tuple[Floats, Floats],
     state: Words,
-    room: tuple[Words, Ids32, Ints, Floats, Floats, Ids32],
-    times_all: float,
-    of_columns: Floats,
-    shares: Shares,
+    room: tuple[Words, Ints, Floats, Floats],
 ) -> float:
     """Return an estimate of the bicliques of a root, its child and one or more of n rows; the rows are kept.
 
     Rows are drawn one after the other from all remaining ones, so each set occurs in every order of its rows. The last
-    row is not drawn: the bicliques of all rows are added up. Rows and columns get their shares of them, ``times_all``.
+    row is not drawn: the bicliques of all rows are added up.
     """
     min_left, max_left, least = sizes
     ways, by_columns = tables
-    kept, kept_names, shared, weights, sums, drawn = room
+    kept, shared, weights, sums = room
     weight, total = 1.0, 0.0
-    n = _cut_rows(rows, names, n, n_words, -1, least, kept, kept_names, shared)
+    n = _cut_rows(rows, n, n_words, -1, least, kept, shared)
     for size in range(3, max_left + 1):
         if n < max(min_left - size, 0) + 1:
             break
@@ -514,43 +503,33 @@ def _count_sets(
             for i in range(n):
                 weights[i] = ways[shared[i]]
             total += weight * add_by_lanes(weights, n, sums) / (size - 2)
-            if shares.sums.size:
-                factor = times_all * weight / (size - 2)
-                _share_last((kept, kept_names, shared, weights), n, n_words, least, factor, of_columns, shares)
-                for i in range(size - 3):
-                    add_share(shares, drawn[i], times_all * total)
         if size == max_left:
             break
         for i in range(n):
             weights[i] = by_columns[shared[i]]
         taken, times = draw_weighted(weights, n, state)
         weight = weight * times / (size - 2)
-        drawn[size - 3] = kept_names[taken]
-        n = _cut_rows(kept, kept_names, n, n_words, taken, least, kept, kept_names, shared)
+        n = _cut_rows(kept, n, n_words, taken, least, kept, shared)
     return total
 
 
 @compiled
 def _probe_counts(
     graph: LeftGraph,
+    opened: NearGraph,
     pieces: tuple[Ids32, Ints, Ints],
     begin: int,
     end: int,
     sizes: tuple[int, int, int],
     tables: tuple[Floats, Floats, Floats, int],
     seeds: Words,
-    room: tuple[Ids32, Ids32, Words, Ids32, Ints, Words, Ids32, Ints, Floats, Floats, Ids32, Floats, Words],
+    room: tuple[Ids32, Ids32, Words, Ints, Words, Ints, Floats, Floats, Words],
     found: Floats,
-    times_all: Floats,
-    shares: Shares,
 ) -> None:
-    """Estimate the bicliques of pieces. With shares, the left sides have one size, ``times_all`` holds the factors of
-    the probes, and right vertices follow the left ones."""
+    """Estimate the bicliques of pieces."""
     roots, firsts, lasts = pieces
     ways, by_columns, by_common, law = tables
-    number, place, rows, names, shared, kept, kept_names, kept_sizes, weights, sums, drawn_rows = room[:11]
-    of_columns, state = room[11:]
-    n_left = graph.hop_indptr.size - 1
+    number, place, rows, shared, kept, kept_sizes, weights, sums, state = room
     min_left, max_left, least = sizes
     for probe in range(begin, end):
         root, first, last = roots[probe], firsts[probe], lasts[probe]
@@ -563,105 +542,40 @@ def _probe_counts(
         child = first + drawn
         total = ways[graph.hop_common[child]] if min_left <= 2 else 0.0
         n = stop - child - 1
-        is_deep = max_left > 2 and n >= max(min_left - 2, 1)
-        common, times = 0, 0.0
-        if is_deep or (shares.sums.size and total > 0.0):
-            common = _open_rows(graph, root, child, number, place, rows, shared)
-        if shares.sums.size:
-            times = times_all[probe] * weight
-            share = times * total * least / max(common, 1)
-            of_columns[:common] = share
-        if is_deep:
-            n_words = words_of(common)
-            for i in range(n):
-                names[i] = graph.hop[child + 1 + i]
-            n = _cut_rows(rows, names, n, n_words, -1, least, rows, names, kept_sizes)
+        if max_left > 2 and n >= max(min_left - 2, 1):
+            n_words = words_of(_open_rows(opened, root, child, stop, number, place, rows, shared))
+            n = _cut_rows(rows, n, n_words, -1, least, rows, kept_sizes)
             repeats = PROBE_REPEATS if max_left > 3 else 1
             below = 0.0
             for _ in range(repeats):
-                below += _count_sets(
-                    rows, names, n, n_words, sizes, (ways, by_columns), state,
-                    (kept, kept_names, kept_sizes, weights, sums, drawn_rows), times / repeats, of_columns, shares,
-                )  # fmt: skip
+                room_of_sets = kept, kept_sizes, weights, sums
+                below += _count_sets(rows, n, n_words, sizes, (ways, by_columns), state, room_of_sets)
             total += below / repeats
         found[probe] = weight * total
-        if shares.sums.size:
-            add_share(shares, root, times * total)
-            add_share(shares, graph.hop[child], times * total)
-            for j in range(common):
-                add_share(shares, n_left + graph.lefts.ids[shared[j]], of_columns[j])
 
 
 def measure_counts(index: BicliqueIndex, graph: LeftGraph, items: Ints, seeds: Words, threads: int) -> Floats:
     """Estimate the bicliques of items of an index by sets of their rows, drawn one after the other."""
-    counts = _Counts(index, graph, items, seeds)
-    chunks = cut_by_cost(counts.later + 1, threads, serial_cost=1 << 14)
-    ChunkRunner(counts.make_room, threads).run(chunks, lambda *at: counts.walk(at[0], make_shares(0), *at[1:]))
-    return counts.found
+    pieces, stands_for = draw_pieces(index, items, seeds)
+    if not index.item_root.size:
+        return np.zeros(items.size)
+    roots = np.where(stands_for > 0.0, index.item_root[pieces], np.int32(-1))
+    given = roots, index.item_first[pieces], index.item_last[pieces]
+    later, most, sizes = index.item_later[pieces], int(index.hop_common.max(initial=0)), index.sizes
+    tables, found = (*make_count_tables(sizes, most),), np.zeros(items.size)
 
-
-def measure_vertices(
-    index: BicliqueIndex,
-    graph: LeftGraph,
-    items: Ints,
-    seeds: Words,
-    weights: Floats,
-    groups: Ints,
-    threads: int,
-    layers: tuple[int, int],
-    copies: int,
-) -> VertexFound:
-    """Estimate the count per vertex; a vertex of ``layers`` has ``copies`` copies in the index."""
-    counts = _Counts(index, graph, items, seeds, weights)
-    n_u, n_v = (size // copies for size in layers)
-    left_at, right_at = (n_u, 0) if index.swapped else (0, n_u)
-    names = np.concatenate((left_at + index.left_ids // copies, right_at + index.right_ids // copies))
-    met = walk_groups(counts.walk, counts.make_room, groups, names.astype(np.int64), threads)
-    return VertexFound(counts.found, {"u": n_u, "v": n_v}, met)
-
-
-class _Counts:
-    """Probes of items of an index, and the results ``found`` so far."""
-
-    def __init__(
-        self,
-        index: BicliqueIndex,
-        graph: LeftGraph,
-        items: Ints,
-        seeds: Words,
-        weights: Floats | None = None,
-    ) -> None:
-        pieces, self._stands_for = draw_pieces(index, items, seeds)
-        self._index, self._graph, self._seeds = index, graph, seeds
-        if not index.item_root.size:
-            pieces = np.zeros(0, np.int64)
-        roots = np.where(self._stands_for[: pieces.size] > 0.0, index.item_root[pieces], np.int32(-1))
-        self._pieces = roots, index.item_first[pieces], index.item_last[pieces]
-        self.later = index.item_later[pieces]
-        self._most = int(index.hop_common.max(initial=0))
-        self._tables = (*make_count_tables(index.sizes, self._most),)
-        self._times_all = np.empty(0) if weights is None else weights * self._stands_for
-        self._found = np.zeros(items.size)
-
-    @property
-    def found(self) -> Floats:
-        return self._found * self._stands_for
-
-    def make_room(self) -> Any:
-        most, index = self._most, self._index
-        longest, n_words = int(self.later.max(initial=0)) + 2, words_of(most)
+    def make_room() -> Any:
+        longest = int(later.max(initial=0)) + 2
+        n_words = longest * words_of(most)
         return (
-            np.zeros(index.n_right, np.int32), np.zeros(index.n_left, np.int32),
-            np.empty(longest * n_words, np.uint64), np.empty(longest, np.int32), np.empty(most + 1, np.int64),
-            np.empty(longest * n_words, np.uint64), np.empty(longest, np.int32), np.empty(longest, np.int64),
-            np.empty(longest), np.empty(32), np.empty(min(index.sizes.max_left, longest), np.int32),
-            np.empty(most), np.empty(1, np.uint64),
+            np.zeros(index.n_right, np.int32), np.zeros(index.n_left, np.int32), np.empty(n_words, np.uint64),
+            np.empty(most + 1, np.int64), np.empty(n_words, np.uint64), np.empty(longest, np.int64),
+            np.empty(longest), np.empty(32), np.empty(1, np.uint64),
         )  # fmt: skip
 
-    def walk(self, room: Any, shares: Shares, begin: int, end: int) -> None:
-        sizes = self._index.sizes
-        _probe_counts(
-            self._graph, self._pieces, begin, min(end, self.later.size),
-            (sizes.min_left, sizes.max_left, sizes.min_right), self._tables, self._seeds, room, self._found,
-            self._times_all, shares,
-        )  # fmt: skip
+    def walk(room: Any, begin: int, end: int) -> None:
+        limits = sizes.min_left, sizes.max_left, sizes.min_right
+        _probe_counts(graph, _all_rows(graph), given, begin, end, limits, tables, seeds, room, found)
+
+    ChunkRunner(make_room, threads).run(cut_by_cost(later + 1, threads, serial_cost=1 << 14), walk)
+    return found * stands_for

@@ -6,11 +6,9 @@ k-cliques use :mod:`papilio.kernels.clique.loops` and ``pivot_loops``, maximal c
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +30,7 @@ from papilio.kernels.clique.order import (
     orient,
     orient_part,
 )
-from papilio.kernels.clique.probe_loops import count_edges, probe_cliques, probe_maximal, probe_vertices
+from papilio.kernels.clique.prober import CliqueProber, MaximalCliqueProber
 from papilio.kernels.clique.question import (
     FRAMES,
     choose_algorithm,
@@ -44,14 +42,11 @@ from papilio.kernels.clique.question import (
     predict_work,
     require_part_order,
     size_range,
-    weigh_maximal_roots,
-    weigh_roots,
 )
 from papilio.kernels.engine import Choice, Partial, Prepared, deal_items, require_request
 from papilio.kernels.exact import mix
-from papilio.kernels.probe import Found, Rates, VertexFound
+from papilio.kernels.probe import Prober
 from papilio.kernels.threads import SearchEngine
-from papilio.kernels.tree.probe_loops import Floats
 from papilio.motifs import Clique, Granularity, MaximalClique, Motif
 from papilio.parts import CliquePart, Part
 
@@ -80,21 +75,6 @@ class RootsCpu(SearchEngine):
 
     serial_cost = 1 << 16
     """In predicted set operations: about a millisecond."""
-
-    def __init__(self, threads: int | None = None) -> None:
-        super().__init__(threads)
-        self._lots = WeakKeyDictionary[PreparedRoots, Floats]()
-
-    def count_lots(self, prepared: PreparedRoots) -> Floats:
-        if prepared not in self._lots:
-            edges = count_edges(prepared.later, prepared.roots, self.threads)
-            later = np.diff(prepared.later.indptr)[prepared.roots]
-            self._lots[prepared] = self._weigh(prepared, later, edges)
-        return self._lots[prepared]
-
-    @abstractmethod
-    def _weigh(self, prepared: Any, later: NDArray[np.int64], edges: Floats) -> Floats:
-        """Return the sampling weights of roots, given their later neighbours and the edges among these."""
 
     def _make_rows(self, prepared: PreparedRoots) -> RowBuffer:
         return make_rows(prepared.max_later + 1)
@@ -179,31 +159,10 @@ class CliqueCpu(RootsCpu):
         by_degree = self.order == "degree"
         return orient(graph, order_by_degree(graph) if by_degree else order_by_degeneracy(graph)), by_degree
 
-    def probe(self, prepared: PreparedCliqueCpu, items: NDArray[np.int64], seeds: NDArray[np.uint64]) -> Found:
-        """Probe the pivot tree or the ordered tree; O(n_probes * max_later^2) words at most."""
-        oriented, per = prepared.probed == "orient", _PER[prepared.per]
-        return probe_cliques(
-            prepared.later, prepared.roots[items], seeds, oriented, prepared.sizes, per, self.threads, FRAMES
-        )
-
-    def probe_vertices(
-        self,
-        prepared: PreparedCliqueCpu,
-        items: NDArray[np.int64],
-        seeds: NDArray[np.uint64],
-        weights: NDArray[np.float64],
-        groups: NDArray[np.int64],
-    ) -> VertexFound:
-        assert prepared.motif.k is not None
-        return probe_vertices(
-            prepared.later, prepared.motif.k, prepared.roots[items], seeds, weights, groups, self.threads
-        )
-
-    def _weigh(self, prepared: PreparedCliqueCpu, later: NDArray[np.int64], edges: Floats) -> Floats:
-        return weigh_roots(prepared.costs, later, edges, prepared.sizes)
-
-    def probe_rates(self, prepared: PreparedCliqueCpu) -> Rates:
-        return find_rates(self.name, prepared.probed, prepared.per, prepared.motif.k)
+    def prober(self, prepared: PreparedCliqueCpu) -> Prober:
+        rates = find_rates(self.name, prepared.probed, prepared.per, prepared.motif.k)
+        search = prepared.sizes, prepared.probed == "orient", _PER[prepared.per], prepared.max_later, FRAMES
+        return CliqueProber(prepared.costs, prepared.roots, lambda roots: prepared.later, *search, rates, self.threads)
 
     def _make_state(self, prepared: PreparedCliqueCpu) -> tuple[loops.CliqueStack, RowBuffer]:
         per = _PER[prepared.per]
@@ -293,16 +252,10 @@ class MaximalCliqueCpu(RootsCpu):
             (("order", f"by {order}: at most {int(out.max(initial=0))} later neighbours"),),
         )  # fmt: skip
 
-    def probe(self, prepared: PreparedMaximalCliqueCpu, items: NDArray[np.int64], seeds: NDArray[np.uint64]) -> Found:
-        return probe_maximal(
-            prepared.later, prepared.earlier, prepared.roots[items], seeds, prepared.least, self.threads
-        )
-
-    def _weigh(self, prepared: PreparedMaximalCliqueCpu, later: NDArray[np.int64], edges: Floats) -> Floats:
-        return weigh_maximal_roots(prepared.costs, later, edges)
-
-    def probe_rates(self, prepared: PreparedMaximalCliqueCpu) -> Rates:
-        return find_rates(self.name, "maximal")
+    def prober(self, prepared: PreparedMaximalCliqueCpu) -> Prober:
+        rates, rows = find_rates(self.name, "maximal"), (prepared.later, prepared.earlier)
+        search = prepared.least, prepared.max_later
+        return MaximalCliqueProber(prepared.costs, prepared.roots, lambda roots: rows, *search, rates, self.threads)
 
     def _make_state(self, prepared: PreparedMaximalCliqueCpu) -> tuple[MaximalSearch, RowBuffer]:
         return make_maximal_search(prepared.later, prepared.earlier), self._make_rows(prepared)

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +23,12 @@ from papilio.kernels.clique.gpu_graph import (
     list_earlier_on_device,
     list_items,
     orient_on_device,
+    roots_on_host,
 )
-from papilio.kernels.clique.gpu_probe import count_edges, probe_cliques, probe_maximal
+from papilio.kernels.clique.gpu_prober import copy_both, copy_later
+from papilio.kernels.clique.prober import CliqueProber, MaximalCliqueProber
 from papilio.kernels.clique.question import (
+    Narrowing,
     choose_algorithm,
     choose_probed,
     expand_leaves,
@@ -35,8 +37,6 @@ from papilio.kernels.clique.question import (
     list_closed,
     require_part_order,
     size_range,
-    weigh_maximal_roots,
-    weigh_roots,
 )
 from papilio.kernels.device.arrays import hash_vertices, lengths_of, take
 from papilio.kernels.device.constants import (
@@ -48,7 +48,8 @@ from papilio.kernels.device.constants import (
 )
 from papilio.kernels.device.protocol import Device, check_fits
 from papilio.kernels.engine import Choice, Partial, Prepared, StopCheck, require_request
-from papilio.kernels.probe import Found, Rates
+from papilio.kernels.probe import Prober
+from papilio.kernels.threads import choose_threads
 from papilio.kernels.tree.gpu import Pieces, TreeEngine, TreeSearch
 from papilio.kernels.tree.layout import TreeClass, add_aligned
 from papilio.kernels.tuning import TreeTuning
@@ -113,7 +114,6 @@ class CliqueGpu(TreeEngine):
         super().__init__(device, tuning)
         self.algorithm, self.order = algorithm, order
         self._defines = {"LISTS": 1} if lists else {}
-        self._lots = WeakKeyDictionary[PreparedCliqueGpu, NDArray[np.float64]]()
 
     def prepare(
         self, graph: BipartiteGraph | UnipartiteGraph | Part, motif: Motif, per: Granularity
@@ -145,24 +145,15 @@ class CliqueGpu(TreeEngine):
             self._check_leaves(prepared)
         return prepared
 
-    def probe(self, prepared: PreparedCliqueGpu, items: NDArray[np.int64], seeds: NDArray[np.uint64]) -> Found:
-        with self.device.guard():
-            return probe_cliques(
-                self.device, prepared.later, prepared.items, items, seeds, prepared.probed == "orient",
-                prepared.sizes, _PER[prepared.per], prepared.max_later,
-                _find_whole(prepared.search.tuning.near_words, _LANES if prepared.search.fixed_words else 0),
-            )  # fmt: skip
-
-    def count_lots(self, prepared: PreparedCliqueGpu) -> NDArray[np.float64]:
-        if prepared not in self._lots:
-            items = prepared.items
-            with self.device.guard():
-                edges = count_edges(self.device, prepared.later, items, prepared.max_later)
-            self._lots[prepared] = weigh_roots(items.costs, items.sizes, edges, prepared.sizes)
-        return self._lots[prepared]
-
-    def probe_rates(self, prepared: PreparedCliqueGpu) -> Rates:
-        return find_rates(self.name, prepared.probed, prepared.per, prepared.motif.k)
+    def prober(self, prepared: PreparedCliqueGpu) -> Prober:
+        rates = find_rates(self.name, prepared.probed, prepared.per, prepared.motif.k)
+        whole = _find_whole(prepared.search.tuning.near_words, _LANES if prepared.search.fixed_words else 0)
+        search = prepared.sizes, prepared.probed == "orient", _PER[prepared.per], prepared.max_later
+        return CliqueProber(
+            prepared.items.costs, roots_on_host(self.device, prepared.items),
+            partial(copy_later, self.device, prepared.later), *search, Narrowing(whole, 32, _LANES), rates,
+            choose_threads(None),
+        )  # fmt: skip
 
     def _count(self, prepared: PreparedCliqueGpu, start: int, stop: int, cut: StopCheck) -> Partial:
         end = start
@@ -328,7 +319,6 @@ class MaximalCliqueGpu(TreeEngine):
     def __init__(self, device: Device, tuning: TreeTuning | None = None, lists: bool = False) -> None:
         super().__init__(device, tuning)
         self._defines = {"LISTS": 1} if lists else {}
-        self._lots = WeakKeyDictionary[PreparedMaximalCliqueGpu, NDArray[np.float64]]()
 
     def prepare(
         self, graph: BipartiteGraph | UnipartiteGraph | Part, motif: Motif, per: Granularity
@@ -365,23 +355,12 @@ class MaximalCliqueGpu(TreeEngine):
         blocks_per_sm = self.tuning.blocks_per_sm[0]
         return TreeSearch(self.stem, self.stem, self._defines, self.tuning, MAXIMAL_LANE_WORDS, blocks_per_sm)
 
-    def probe(self, prepared: PreparedMaximalCliqueGpu, items: NDArray[np.int64], seeds: NDArray[np.uint64]) -> Found:
-        with self.device.guard():
-            return probe_maximal(
-                self.device, prepared.later, prepared.earlier, prepared.items, items, seeds, prepared.least,
-                prepared.max_later,
-            )  # fmt: skip
-
-    def count_lots(self, prepared: PreparedMaximalCliqueGpu) -> NDArray[np.float64]:
-        if prepared not in self._lots:
-            items = prepared.items
-            with self.device.guard():
-                edges = count_edges(self.device, prepared.later, items, prepared.max_later)
-            self._lots[prepared] = weigh_maximal_roots(items.costs, items.sizes, edges)
-        return self._lots[prepared]
-
-    def probe_rates(self, prepared: PreparedMaximalCliqueGpu) -> Rates:
-        return find_rates(self.name, "maximal")
+    def prober(self, prepared: PreparedMaximalCliqueGpu) -> Prober:
+        rows_of = partial(copy_both, self.device, prepared.later, prepared.earlier)
+        return MaximalCliqueProber(
+            prepared.items.costs, roots_on_host(self.device, prepared.items), rows_of, prepared.least,
+            prepared.max_later, find_rates(self.name, "maximal"), choose_threads(None),
+        )  # fmt: skip
 
     def _count(self, prepared: PreparedMaximalCliqueGpu, start: int, stop: int, cut: StopCheck) -> Partial:
         if start == stop:

@@ -139,6 +139,12 @@ class DeviceItems:
     costs: NDArray[np.int64]
 
 
+def roots_on_host(device: Device, items: DeviceItems) -> NDArray[np.int64]:
+    """Return the root of each item, shape (n_items,)."""
+    with device.guard():
+        return device.to_host(items.roots).astype(np.int64)
+
+
 def list_items(
     device: Device,
     later: DeviceLater,

@@ -22,7 +22,7 @@ from papilio.kernels.clique.question import Restricted, restrict_graph
 from papilio.kernels.engine import Prepared, require_request
 from papilio.kernels.exact import mix
 from papilio.kernels.listing import empty_block
-from papilio.kernels.probe import Found
+from papilio.kernels.probe import Prober, RowProber
 from papilio.kernels.threads import Outlet
 from papilio.motifs import Clique, Granularity, Listing, MaximalClique, Motif
 from papilio.parts import Part
@@ -74,12 +74,6 @@ def refuse_counting(algorithm: str) -> None:
         raise UnsupportedError("algorithm 'pivot' counts without visiting every clique; use 'orient' to list them")
 
 
-def add_rows(found: Found, n_held: int) -> Found:
-    """Return the result of counting probes with rows as leaves, each with ``n_held`` more vertices."""
-    members, nodes = found.members + n_held * found.motifs, found.nodes + found.motifs
-    return found._replace(members=members, nodes=nodes)
-
-
 class _Lister(RootsCpu):
     """Base of the listers."""
 
@@ -91,9 +85,9 @@ class _Lister(RootsCpu):
         names = prepared.positions, prepared.held, prepared.held_hash
         return make_rows(longest, *names, self.listing.limit)
 
-    def probe(self, prepared: Any, items: NDArray[np.int64], seeds: NDArray[np.uint64]) -> Found:
-        """Probe as the counting engine does; the leaves of its tree are rows here."""
-        return add_rows(super().probe(prepared, items, seeds), prepared.held.size)
+    def prober(self, prepared: Any) -> Prober:
+        """Return the prober of the counting engine; the leaves of its tree are rows here."""
+        return RowProber(super().prober(prepared), prepared.held.size, leaves=True)
 
     def _pass_on(self, prepared: _Named, state: tuple[Any, RowBuffer], outlet: Outlet) -> None:
         outlet.take(empty_block(state[1].block, prepared.row_size))

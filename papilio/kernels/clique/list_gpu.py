@@ -17,14 +17,14 @@ from papilio.kernels.clique.gpu import (
     PreparedCliqueGpu,
     PreparedMaximalCliqueGpu,
 )
-from papilio.kernels.clique.list import add_rows, refuse_counting
+from papilio.kernels.clique.list import refuse_counting
 from papilio.kernels.clique.question import restrict_graph
 from papilio.kernels.device.arrays import make_offsets
 from papilio.kernels.device.protocol import Device, launch_over
 from papilio.kernels.engine import require_request
 from papilio.kernels.exact import mix
 from papilio.kernels.listing import cut_chunks
-from papilio.kernels.probe import Found, Rates
+from papilio.kernels.probe import Prober, RowProber
 from papilio.kernels.tree.gpu_listing import RaggedOnDevice, Records, TreeLister, TreeListing
 from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Clique, Granularity, Listing, MaximalClique, Motif
@@ -79,15 +79,12 @@ class _CliqueLister(TreeLister):
     def _row_sizes(self, prepared: PreparedCliqueListing) -> Sequence[int | None]:
         return [prepared.row_size]
 
-    def probe(self, prepared: PreparedCliqueListing, items: NDArray[np.int64], seeds: NDArray[np.uint64]) -> Found:
+    def prober(self, prepared: PreparedCliqueListing) -> Prober:
         searched: Any = prepared.searched
-        if isinstance(searched, PreparedCliqueGpu):
+        rates = self.engine.prober(searched).rates
+        if isinstance(searched, PreparedCliqueGpu):  # rows are found as counts per vertex, and probed as totals
             searched = replace(searched, per="total")
-        found = self.engine.probe(searched, items, seeds)
-        return add_rows(found, int(prepared.always.size))
-
-    def probe_rates(self, prepared: PreparedCliqueListing) -> Rates:
-        return self.engine.probe_rates(prepared.searched)  # type: ignore[arg-type]
+        return RowProber(self.engine.prober(searched), int(prepared.always.size), leaves=True, rates=rates)
 
     def _launch(self, kernel: str, n_threads: int, prepared: PreparedCliqueListing, *arguments: Any) -> None:
         module = self.device.load("clique_order", {})

@@ -5,8 +5,6 @@ of every branch: branches with none or one are counted whole, and one of the oth
 can hold, or by the square root of that bound: the first suits the count in dense graphs, the second the work. Nodes
 that lack two vertices of the largest size are counted whole, as the search counts them. The words of a root include the
 list entries read to open it; the words of a leaf include the sums that it adds to.
-
-The GPU follows the same branches in ``clique_probe.cu``, bit for bit.
 """
 
 from __future__ import annotations
@@ -34,19 +32,14 @@ from papilio.kernels.clique.question import (
     list_maximal_bounds,
     list_probe_tables,
 )
-from papilio.kernels.device.constants import PROBE_REPEATS
 from papilio.kernels.jit import Ints, compiled
-from papilio.kernels.probe import FIELDS, NODES, WORDS, Found, VertexFound, count_ways, unpack_found
+from papilio.kernels.probe import FIELDS, NODES, WORDS, Found, unpack_found
 from papilio.kernels.threads import ChunkRunner, cut_by_cost
 from papilio.kernels.tree.bits import ONE, Words, fill_span, lowest_bit, popcount, words_of
 from papilio.kernels.tree.probe_loops import (
     Floats,
-    Shares,
-    add_share,
     begin_probe,
     draw_child,
-    draw_weighted,
-    walk_groups,
     weigh,
 )
 
@@ -422,14 +415,14 @@ def probe_cliques(
     oriented: bool,
     limits: tuple[int, int],
     per: int,
+    most_later: int,
     threads: int,
     narrowing: Narrowing = WHOLE,
 ) -> Found:
     """Probe each root once, for cliques from the least to the most vertices.
 
-    Words are those of a search with this ``narrowing``.
+    Roots have up to ``most_later`` neighbours. Words are those of a search with this ``narrowing``.
     """
-    most_later = int(np.diff(later.indptr).max(initial=0))
     tables, probes = list_probe_tables(*limits, most_later, narrowing), (roots, seeds)
 
     def walk(found: Floats, state: Any, begin: int, end: int) -> None:
@@ -440,117 +433,8 @@ def probe_cliques(
 
 def count_edges(later: Later, roots: NDArray[np.int64], threads: int) -> Floats:
     """Return the number of edges among the later neighbours of each root."""
-    return probe_cliques(later, roots, np.zeros(roots.size, np.uint64), True, (3, 3), TOTAL, threads).motifs
-
-
-@compiled
-def _list_degrees(search: CliqueStack, w: int, least: int, lots: Floats, weights: Floats) -> int:
-    """Write into ``held`` the candidates next to at least ``least`` others; return their number.
-
-    Their numbers of such neighbours go to ``pivots``, the lots of these numbers to ``weights``.
-    """
-    n = 0
-    for word in range(w):
-        bits = search.sets[word]
-        while bits:
-            row = word * 64 + lowest_bit(bits)
-            bits &= bits - ONE
-            degree = _share(search.sets, 0, search.rows, row, w)
-            search.held[n], search.pivots[n], weights[n] = row, degree, lots[degree]
-            n += degree >= least
-    return n
-
-
-@compiled
-def _probe_vertices(
-    later: Later,
-    search: CliqueStack,
-    k: int,
-    probes: tuple[Ints, Words, Floats],
-    begin: int,
-    end: int,
-    lots: Floats,
-    room: tuple[Floats, Ints, Words],
-    shares: Shares,
-    found: Floats,
-) -> None:
-    """Draw the vertices of cliques one after another, in any order, from the common neighbours of earlier ones.
-
-    The last two are not drawn: all edges among the remaining vertices are counted.
-    """
-    (roots, seeds, factors), (weights, drawn, state) = probes, room
-    for probe in range(begin, end):
-        root = roots[probe]
-        d = open_root(later, search, root, False)
-        w, state[0] = words_of(d), seeds[probe]
-        for _ in range(PROBE_REPEATS):
-            fill_span(search.sets, d)
-            held, weight, count = 1, 1.0, 0.0
-            while k - held > 2 and weight > 0.0:
-                n = _list_degrees(search, w, k - held - 1, lots[k - held - 1], weights)
-                if n == 0:
-                    weight = 0.0
-                    break
-                chosen, times = draw_weighted(weights, n, state)
-                weight *= times / (k - held)
-                row = search.held[chosen]
-                drawn[held] = search.names[row]
-                held += 1
-                for word in range(w):
-                    search.sets[word] &= search.rows[row * w + word]
-            if weight == 0.0:
-                continue
-            factor = factors[probe] * weight / PROBE_REPEATS
-            if k == held:
-                count = 1.0
-            else:
-                n = _list_degrees(search, w, k - held - 1, lots[0], weights)
-                for i in range(n):
-                    ways = 1 if k - held == 1 else search.pivots[i]
-                    count += ways / (k - held)
-                    add_share(shares, search.names[search.held[i]], factor * ways)
-            drawn[0] = root
-            for i in range(held):
-                add_share(shares, drawn[i], factor * count)
-            found[probe] += weight * count / PROBE_REPEATS
-
-
-def probe_vertices(
-    later: Later,
-    k: int,
-    roots: NDArray[np.int64],
-    seeds: NDArray[np.uint64],
-    weights: Floats,
-    groups: Ints,
-    threads: int,
-) -> VertexFound:
-    """Probe roots to estimate the k-cliques that hold each vertex."""
-    most = int(np.diff(later.indptr).max(initial=0))
-    found, lots = np.zeros(roots.size), _list_lots(k, most)
-
-    def make_room() -> Any:
-        room = np.empty(most + 1), np.empty(max(k, most + 2), np.int64), np.empty(1, np.uint64)
-        return make_search(later, most, 0, 0), room
-
-    def walk(state: Any, shares: Shares, begin: int, end: int) -> None:
-        probes = roots, seeds, weights
-        _probe_vertices(later, state[0], k, probes, begin, end, lots, state[1], shares, found)
-
-    names = later.vertices.astype(np.int64)
-    met = walk_groups(walk, make_room, groups, names, threads)
-    return VertexFound(found, {"n": names.size}, met)
-
-
-def _list_lots(k: int, most: int) -> Floats:
-    """Return the sampling weight of a vertex with n neighbours before ``take`` more vertices, by take and n.
-
-    That is C(n, take)^(3/4), as for bicliques: not all neighbours are adjacent.
-    """
-    lots = np.ones((max(k - 1, 1), most + 1))
-    for take in range(1, k - 1):
-        lots[take] = np.sqrt(np.minimum(count_ways(most, take, take), 1e280))
-        lots[take] *= np.sqrt(lots[take])
-    return lots
+    seeds, most_later = np.zeros(roots.size, np.uint64), int(np.diff(later.indptr).max(initial=0))
+    return probe_cliques(later, roots, seeds, True, (3, 3), TOTAL, most_later, threads).motifs
 
 
 def probe_maximal(
@@ -559,10 +443,11 @@ def probe_maximal(
     roots: NDArray[np.int64],
     seeds: NDArray[np.uint64],
     least: int,
+    most_later: int,
     threads: int,
 ) -> Found:
-    """Probe each root once, for maximal cliques of at least ``least`` vertices."""
-    bounds = list_maximal_bounds(int(np.diff(later.indptr).max(initial=0)))
+    """Probe each root once, as :func:`probe_cliques`, for maximal cliques of at least ``least`` vertices."""
+    bounds = list_maximal_bounds(most_later)
     graph, probes = (later, earlier), (roots, seeds)
 
     def walk(found: Floats, state: Any, begin: int, end: int) -> None:

@@ -67,6 +67,16 @@ take_8_at_8(const long long* __restrict__ values, const long long* __restrict__ 
     take(values, places, n, taken);
 }
 
+/// The entries of some rows, one row after the other: row i begins at `starts[i]` of `taken`. A warp for each row.
+extern "C" __global__ void __launch_bounds__(256)
+take_rows(const long long* __restrict__ offsets, const long long* __restrict__ rows, const long long* __restrict__ starts,
+          const long long n, const int* __restrict__ values, int* taken) {
+    for (long long i = global_thread() / kWarpSize; i < n; i += grid_threads() / kWarpSize) {
+        const long long begin = offsets[rows[i]], length = offsets[rows[i] + 1] - begin;
+        for (long long at = lane_id(); at < length; at += kWarpSize) taken[starts[i] + at] = values[begin + at];
+    }
+}
+
 /// marks[i] = 1 where the value is at least `least`, else 0.
 extern "C" __global__ void __launch_bounds__(256)
 mark_least(const int* __restrict__ values, const long long n, const int least, long long* marks) {

@@ -5,11 +5,16 @@ CuPy would compile each array expression separately, at first use, one after the
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from papilio.errors import CapacityError
 from papilio.kernels.device.protocol import Device, Module, launch_over
+from papilio.kernels.memory import available_bytes
+from papilio.kernels.offsets import offsets_of
 
 
 def load_arrays(device: Device) -> Module:
@@ -87,6 +92,34 @@ def take(device: Device, values: Any, places: Any) -> Any:
         taken.view(whole),
     )
     return taken
+
+
+def copy_arrays(device: Device, name: str, arrays: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+    """Copy arrays to the host; CapacityError if these need more than half of its memory."""
+    needed, room = sum(each.nbytes for each in arrays.values()), available_bytes()
+    if needed > room:
+        raise CapacityError(f"{name} needs {needed} bytes of host memory; at most {room} may be taken")
+    return {key: device.to_host(each) for key, each in arrays.items()}
+
+
+def take_rows(
+    device: Device, offsets: Any, rows: NDArray[np.int64], *columns: Any
+) -> tuple[NDArray[np.int64], list[NDArray[np.int32]]]:
+    """Return some rows on the host: offsets of all rows, the others empty, and their entries in each column, int32.
+
+    ``offsets``, int64 of shape (n_rows + 1,), and ``columns`` are on the device, ``rows`` ascending on the host.
+    """
+    at = device.to_device(rows)
+    begins, ends = (device.to_host(take(device, offsets, each)) for each in (at, device.to_device(rows + 1)))
+    lengths = np.zeros(offsets.size - 1, np.int64)
+    lengths[rows] = ends - begins
+    kept = offsets_of(lengths)
+    starts, found = device.to_device(kept[rows]), []
+    for column in columns:
+        taken = device.xp.empty(int(kept[-1]), dtype=np.int32)
+        _launch(device, "take_rows", 32 * rows.size, offsets, at, starts, np.int64(rows.size), column, taken)
+        found.append(device.to_host(taken))
+    return kept, found
 
 
 def find_least(device: Device, values: Any, least: int) -> Any:

@@ -52,24 +52,8 @@ MAXIMAL_SIDE, MAXIMAL_SEEN = 32, 128
 MAXIMAL_TABLE_WORDS = 3 * 256
 """Words of the table of the sets of up to 8 columns (maximal_subsets.cuh)."""
 
-PROBE_PAIRS = 32
-"""Pairs of rows that represent all pairs of a list in a probe (biclique_probe.cu)."""
-
-PROBE_SIDE = 64
-"""Maximum rows or columns, whichever are fewer, that count in the bound of a child (maximal_probe.cu)."""
-
-PROBE_ENTRY_WORDS, PROBE_ROW_WORDS, PROBE_WIDE_WORDS = 8, 16, 16
-"""Words that the search for maximal bicliques intersects in the time it takes for an entry around a root or child,
-for a row, and for a word of rows with several words."""
-
-PROBE_REPEATS = 4
-"""Sets of rows drawn below a child, as most of the time goes into opening it (biclique_probe.cu)."""
-
 TRADE_THREADS, TRADE_SMALL = 256, 256
 """Threads of a block that trades pairs of rows, and maximum entries of a pair that a warp trades (trade.cu)."""
-
-LOT_BITS = 24
-"""The heaviest element of a weighted draw has 2^24 lots (probe.cuh)."""
 
 SUM_WORDS = 2
 """Words of the sum of a vertex."""

@@ -26,11 +26,10 @@ from papilio.kernels.maximal.loops import (
     grow_stack,
     make_stack,
 )
-from papilio.kernels.maximal.probe import SEARCH_RATES
-from papilio.kernels.maximal.probe_loops import probe_bicliques
+from papilio.kernels.maximal.prober import SEARCH_RATES, MaximalProber
 from papilio.kernels.maximal.roots import Dominated, Roots, lay_roots, make_near, search_items
 from papilio.kernels.maximal.stars import Stars
-from papilio.kernels.probe import Found, Rates
+from papilio.kernels.probe import Prober
 from papilio.kernels.threads import SearchEngine
 from papilio.motifs import Granularity, MaximalBiclique, Motif
 from papilio.parts import MaximalPart, Part
@@ -117,14 +116,10 @@ class MaximalBicliqueCpu(SearchEngine):
             decisions=(explain_anchor(index.swapped, self.anchor, part),),
         )
 
-    def probe(self, prepared: PreparedMaximalCpu, items: NDArray[np.int64], seeds: NDArray[np.uint64]) -> Found:
-        return probe_bicliques(prepared.roots, prepared.limits(), items, seeds, self.threads)
-
-    def probe_rates(self, prepared: PreparedMaximalCpu) -> Rates:
-        return SEARCH_RATES[self.name]
-
-    def known_count(self, prepared: PreparedMaximalCpu) -> int:
-        return sum(prepared.stars.cells.values())
+    def prober(self, prepared: PreparedMaximalCpu) -> Prober:
+        known, limits = sum(prepared.stars.cells.values()), prepared.limits()
+        rates, roots = SEARCH_RATES[self.name], prepared.roots
+        return MaximalProber(prepared.work, known, lambda items: roots, limits, rates, self.threads)
 
     def _make_state(self, prepared: PreparedMaximalCpu) -> Worker:
         return make_worker(prepared, count_only(prepared))

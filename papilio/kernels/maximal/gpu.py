@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -47,6 +48,7 @@ from papilio.kernels.engine import (
     fold_partials,
     require_request,
 )
+from papilio.kernels.maximal.gpu_prober import copy_roots
 from papilio.kernels.maximal.gpu_roots import (
     Matrices,
     MaximalRoots,
@@ -59,9 +61,11 @@ from papilio.kernels.maximal.gpu_roots import (
     load_rows,
     root_arguments,
 )
-from papilio.kernels.maximal.probe import SEARCH_RATES, probe_on_device
+from papilio.kernels.maximal.loops import Limits
+from papilio.kernels.maximal.prober import SEARCH_RATES, MaximalProber
 from papilio.kernels.maximal.stars import Stars, find_stars_on_device
-from papilio.kernels.probe import Found, Rates
+from papilio.kernels.probe import Prober
+from papilio.kernels.threads import choose_threads
 from papilio.kernels.tree.gpu import Pieces, TreeEngine, TreeSearch
 from papilio.kernels.tree.layout import TreeClass
 from papilio.kernels.tuning import TreeTuning
@@ -165,15 +169,11 @@ class MaximalBicliqueGpu(TreeEngine):
                 self._load_children(wait=True)
         return PreparedMaximalGpu(motif, index, roots, ranges, matrices, stars, classes, decisions)
 
-    def probe(self, prepared: PreparedMaximalGpu, items: NDArray[np.int64], seeds: NDArray[np.uint64]) -> Found:
-        with self.device.guard():
-            return probe_on_device(self.device, prepared.index, prepared.roots, items, seeds)
-
-    def probe_rates(self, prepared: PreparedMaximalGpu) -> Rates:
-        return SEARCH_RATES[self.name]
-
-    def known_count(self, prepared: PreparedMaximalGpu) -> int:
-        return sum(prepared.stars.cells.values())
+    def prober(self, prepared: PreparedMaximalGpu) -> Prober:
+        index, sizes, known = prepared.index, prepared.index.sizes, sum(prepared.stars.cells.values())
+        limits = Limits(sizes.min_left, sizes.max_left, sizes.min_right, sizes.max_right, 0)
+        rows_of = partial(copy_roots, self.device, index, prepared.roots)
+        return MaximalProber(prepared.work, known, rows_of, limits, SEARCH_RATES[self.name], choose_threads(None))
 
     @property
     def _search(self) -> TreeSearch:

@@ -20,7 +20,7 @@ from papilio.kernels.listing import cut_chunks
 from papilio.kernels.maximal.gpu import MaximalBicliqueGpu, PreparedMaximalGpu
 from papilio.kernels.maximal.gpu_roots import Matrices, root_arguments
 from papilio.kernels.maximal.list import explain_restriction, list_stars, place_sides
-from papilio.kernels.probe import Found, Rates
+from papilio.kernels.probe import Prober
 from papilio.kernels.tree.gpu_listing import RaggedOnDevice, Records, TreeLister, TreeListing
 from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Granularity, Listing, MaximalBiclique, Motif
@@ -79,14 +79,8 @@ class MaximalBicliqueGpuLister(TreeLister):
                 (*explain_restriction(graph, left), *searched.decisions),
             )
 
-    def probe(self, prepared: PreparedMaximalGpuListing, items: NDArray[np.int64], seeds: NDArray[np.uint64]) -> Found:
-        return self.engine.probe(prepared.searched, items, seeds)
-
-    def probe_rates(self, prepared: PreparedMaximalGpuListing) -> Rates:
-        return self.engine.probe_rates(prepared.searched)
-
-    def known_count(self, prepared: PreparedMaximalGpuListing) -> int:
-        return self.engine.known_count(prepared.searched)
+    def prober(self, prepared: PreparedMaximalGpuListing) -> Prober:
+        return self.engine.prober(prepared.searched)
 
     def _groups(
         self, prepared: PreparedMaximalGpuListing, start: int, stop: int

@@ -1,8 +1,13 @@
-"""Compiled probes of the search for maximal bicliques: one random branch each; see :mod:`.probe`.
+"""Compiled probes of the search for maximal bicliques: one random branch each.
 
 A probe draws a child of its root, lays out the rows around it as the search does, and descends from node to node. At a
 node it checks all candidates: each one that lies inside no later candidate is the branch of a maximal biclique, and
-these are all counted. The probe continues below one of them, drawn by a bound of the search below it.
+these are all counted, each divided by the probability of its node. The probe continues below one of them, drawn by a
+bound of the search below it.
+
+Nodes are branches of the search. Words are the words of candidates and excluded rows that it intersects, and of
+comparisons to drop candidates inside excluded rows. On the first level they represent finding the rows around the root
+and a child. Operations that take longer than a word count as several.
 """
 
 from __future__ import annotations
@@ -13,12 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.kernels.biclique.core import Ids32
-from papilio.kernels.device.constants import (
-    PROBE_ENTRY_WORDS,
-    PROBE_ROW_WORDS,
-    PROBE_SIDE,
-    PROBE_WIDE_WORDS,
-)
 from papilio.kernels.jit import Index, Ints, compiled, inlined
 from papilio.kernels.maximal.loops import (
     Limits,
@@ -35,6 +34,13 @@ from papilio.kernels.probe import FIELDS, NODES, WORDS, Found, unpack_found
 from papilio.kernels.threads import ChunkRunner, cut_by_cost
 from papilio.kernels.tree.bits import ONE, Words, popcount, words_of
 from papilio.kernels.tree.probe_loops import Floats, draw_by_bound
+
+PROBE_SIDE = 64
+"""Maximum rows or columns, whichever are fewer, that count in the bound of a child."""
+
+PROBE_ENTRY_WORDS, PROBE_ROW_WORDS, PROBE_WIDE_WORDS = 8, 16, 16
+"""Words that the search for maximal bicliques intersects in the time it takes for an entry around a root or child,
+for a row, and for a word of rows with several words."""
 
 
 class ProbeRoom(NamedTuple):

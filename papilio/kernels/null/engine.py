@@ -28,6 +28,7 @@ from papilio.kernels.engine import Engine, Partial, Prepared, StopCheck, never_c
 from papilio.kernels.null.cpu import Randomizer, make_randomizer
 from papilio.kernels.null.ensemble import MOMENTS, Ensemble, moments_of
 from papilio.kernels.null.models import NullModel
+from papilio.kernels.probe import Prober, TimedProber
 from papilio.kernels.threads import ChunkRunner
 from papilio.motifs import Cell, Granularity, Motif
 
@@ -113,7 +114,10 @@ class SampleEngine(Engine):
         with self._device.guard():
             return make_randomizer_gpu(self._device, graph, model, stays=self._engine.takes_device_graphs)
 
-    def time_items(self, prepared: PreparedSamples) -> float:
+    def prober(self, prepared: PreparedSamples) -> Prober:
+        return TimedProber(prepared.costs, lambda: self._time(prepared))
+
+    def _time(self, prepared: PreparedSamples) -> float:
         """Draw and count the first sample; all items take as long in proportion to their costs."""
         first, began = self.ensemble.given + 1, perf_counter()
         self.run(prepared, first, first + 1)

@@ -32,6 +32,7 @@ from papilio.kernels.engine import (
 )
 from papilio.kernels.listing import RowWriters, cut_chunks
 from papilio.kernels.memory import DEVICE_PAIR_BYTES
+from papilio.kernels.probe import Prober
 from papilio.kernels.project.cpu import ask_pairs, refuse_held
 from papilio.kernels.project.loops import SUMMED, PairBlock, PairQuestion, make_block, make_kept, number_pairs
 from papilio.kernels.threads import Outlet, RowSink, drop_rows
@@ -119,10 +120,8 @@ class ProjectionGpu(ButterflyGpu):
         degrees = device.to_host(made.degree[own][rank]), device.to_host(made.degree[other])
         return place_of(device, rank), *(each.astype(np.int64) for each in degrees)
 
-    def probe_counts(
-        self, prepared: PreparedButterflyGpu, items: NDArray[np.int64], seeds: NDArray[np.uint64]
-    ) -> NDArray[np.float64]:
-        return Engine.probe_counts(self, prepared, items, seeds)
+    def prober(self, prepared: PreparedButterflyGpu) -> Prober:
+        return Engine.prober(self, prepared)
 
     def run(
         self,

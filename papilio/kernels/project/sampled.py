@@ -25,6 +25,7 @@ from papilio.kernels.engine import Partial, Prepared, StopCheck, never_cut, requ
 from papilio.kernels.memory import LEAST_ROOM, ROOM_PER_EDGE
 from papilio.kernels.null.cpu import ChainRandomizer, RowTrades
 from papilio.kernels.null.models import NullModel
+from papilio.kernels.probe import Prober, TimedProber
 from papilio.kernels.project.cpu import BLOCK_ROWS, PreparedProjection, ProjectionCpu
 from papilio.kernels.project.loops import Ids32, PairState, count_pairs, count_reached
 from papilio.kernels.threads import ChunkRunner, CpuEngine, RowSink, cut_by_cost, drop_rows
@@ -108,7 +109,10 @@ class SampledProjectionCpu(CpuEngine):
         ranks[order] = np.arange(order.size, dtype=np.int32)
         return PreparedSampled(plain, motif, randomizer, ranks, ends, np.array(bounds, np.int64), costs, decisions)
 
-    def time_items(self, prepared: PreparedSampled) -> float:
+    def prober(self, prepared: PreparedSampled) -> Prober:
+        return TimedProber(prepared.costs, lambda: self._time(prepared))
+
+    def _time(self, prepared: PreparedSampled) -> float:
         """Draw a sample and count its wedges: all items take as long for each sample, but for their shares of these."""
         items, tables = prepared.plain.index.items, prepared.tables()
         count_total(prepared.plain.index.rows, items, 0, 0, tables)  # loads the code

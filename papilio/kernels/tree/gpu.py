@@ -37,7 +37,6 @@ from papilio.kernels.engine import (
     require_interval,
     shared_cut,
 )
-from papilio.kernels.tree.gpu_probe import PROBE_WARPS
 from papilio.kernels.tree.layout import TreeClass, explain_layout, join_classes, lay_out, make_classes
 from papilio.kernels.tuning import TreeTuning, tree_tuning
 
@@ -63,10 +62,6 @@ class TreeEngine(Engine):
     def stage(self, block: Loadable) -> Loadable:
         """Return a part with its edges on the device. Other blocks are not searched and stay unchanged."""
         return stage_part(self.device, block)
-
-    @property
-    def probes_together(self) -> int:
-        return PROBE_WARPS * self.device.sm_count
 
     def run(
         self, prepared: Any, start: int, stop: int, bounds: Sequence[int] = (), cut: StopCheck = never_cut

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,8 @@ class TreeClass:
     block_words: NDArray[np.int64] | None
     # Work items, ascending; host.
     items: NDArray[np.int32]
+    # What :meth:`far_words` returned, by its argument.
+    _far_words: dict[int, int] = field(default_factory=dict, repr=False)
 
     def needs(self, n_warps: int) -> NDArray[np.int64]:
         """Return the words of device memory per warp of a block for each item."""
@@ -43,7 +45,9 @@ class TreeClass:
 
     def far_words(self, n_warps: int) -> int:
         """Return the words that suffice for all items, a multiple of 4; 0 without items."""
-        return -(-int(self.needs(n_warps).max(initial=0)) // 4) * 4
+        if n_warps not in self._far_words:
+            self._far_words[n_warps] = -(-int(self.needs(n_warps).max(initial=0)) // 4) * 4
+        return self._far_words[n_warps]
 
     def take(self, at: slice | NDArray[Any]) -> TreeClass:
         """Return the items at some places of this class."""
@@ -52,7 +56,8 @@ class TreeClass:
 
     def between(self, first: int, last: int) -> TreeClass:
         """Return the part of this class within the work items ``[first, last)``."""
-        return self.take(slice(*np.searchsorted(self.items, (first, last)).tolist()))
+        begin, end = np.searchsorted(self.items, (first, last)).tolist()
+        return self if (begin, end) == (0, self.items.size) else self.take(slice(begin, end))
 
 
 def make_classes(

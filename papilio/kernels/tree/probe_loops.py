@@ -1,28 +1,26 @@
-"""Functions for the compiled probes of every search: random numbers, draws of children, sums of results.
+"""Functions for the compiled probes of every search: random numbers, draws of children, sums.
 
 See :mod:`papilio.kernels.probe`.
-
-The GPU draws the same in ``probe.cuh``, bit for bit: every draw is a hash, every product is rounded separately.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.kernels.device.constants import LOT_BITS
 from papilio.kernels.exact import mix
 from papilio.kernels.jit import Index, Ints, compiled, inlined
 from papilio.kernels.probe import STEP
-from papilio.kernels.threads import ChunkRunner
 from papilio.kernels.tree.bits import Words
 
 Floats = NDArray[np.float64]
 
 _mix = compiled(mix)
+
+LOT_BITS = 24
+"""The heaviest element of a weighted draw has 2^24 lots."""
 
 
 @compiled
@@ -160,55 +158,3 @@ def draw_weighted(weights: Floats, n: int, state: Words) -> tuple[int, float]:
         at -= _lots_of(weights[i], most)
         i += 1
     return i, total / _lots_of(weights[i], most)
-
-
-class Shares(NamedTuple):
-    """Contributions of the probes of a group to vertices: ``sums`` (n_vertices) is 0 except for the first ``n_met`` (1)
-    entries of ``met`` (n_vertices). Without vertices, nothing is added."""
-
-    sums: Floats
-    met: Ints
-    n_met: Ints
-
-
-def make_shares(n_vertices: int) -> Shares:
-    """Return the shares of a thread, all 0."""
-    return Shares(np.zeros(n_vertices), np.empty(n_vertices, np.int64), np.zeros(1, np.int64))
-
-
-@compiled
-def add_share(shares: Shares, vertex: Index, value: float) -> None:
-    """Add a value to the share of a vertex."""
-    if value > 0.0:
-        if shares.sums[vertex] == 0.0:
-            shares.met[shares.n_met[0]] = vertex
-            shares.n_met[0] += 1
-        shares.sums[vertex] += value
-
-
-def walk_groups(
-    walk: Callable[[Any, Shares, int, int], None],
-    make_room: Callable[[], Any],
-    groups: NDArray[np.int64],
-    names: NDArray[np.int64],
-    threads: int,
-) -> list[tuple[NDArray[np.int64], Floats]]:
-    """Walk groups of probes and return the vertices that each met, by name, with their shares.
-
-    ``walk(room, shares, begin, end)`` walks the probes of a group in one thread, so the sums do not depend on the
-    number of threads. Group g has the probes ``[groups[g], groups[g + 1])``; ``names`` holds the name of each vertex,
-    which need not be unique.
-    """
-    spans: Sequence[tuple[int, int]] = list(zip(groups[:-1].tolist(), groups[1:].tolist(), strict=True))
-    found: dict[int, tuple[NDArray[np.int64], Floats]] = {}
-
-    def walk_group(state: tuple[Any, Shares], begin: int, end: int) -> None:
-        room, shares = state
-        walk(room, shares, begin, end)
-        met = shares.met[: int(shares.n_met[0])]
-        named, place = np.unique(names[met], return_inverse=True)
-        found[begin] = named, np.bincount(place, shares.sums[met], named.size).astype(np.float64)
-        shares.sums[met], shares.n_met[0] = 0.0, 0
-
-    ChunkRunner(lambda: (make_room(), make_shares(names.size)), threads).run(spans, walk_group)
-    return [found[begin] for begin, _ in spans]

@@ -33,13 +33,13 @@ from papilio.kernels.engine import (
     require_request,
 )
 from papilio.kernels.exact import check_part_vertices, check_vertices
-from papilio.kernels.probe import VertexFound
+from papilio.kernels.probe import Prober
 from papilio.kernels.threads import ChunkRunner, CpuEngine, cut_by_cost, items_in
 from papilio.kernels.wedge import loops as kernels
 from papilio.kernels.wedge.graph import FOUR_KINDS, TWO_KINDS, WedgeIndex, index_wedges
 from papilio.kernels.wedge.loops import KeptStarts, Tables, join_sums
 from papilio.kernels.wedge.part import WedgePartIndex, count_part_edges, index_wedge_part
-from papilio.kernels.wedge.probe_loops import probe_wedge_vertices, probe_wedges
+from papilio.kernels.wedge.probe_loops import WedgeProber
 from papilio.kernels.wedge.signed_forms import census_cells, needs_all_neighbours, size_cells
 from papilio.kernels.wedge.signed_loops import count_census, count_histogram, index_signed
 from papilio.motifs import CENSUS_CLASSES, BalancedButterfly, Butterfly, Census, Granularity, Motif
@@ -110,21 +110,9 @@ class ButterflyCpu(CpuEngine):
             return SLICE_WEDGES_PER_EDGE * prepared.index.n_edges
         return 1
 
-    def probe_counts(
-        self, prepared: PreparedButterflyCpu, items: NDArray[np.int64], seeds: NDArray[np.uint64]
-    ) -> NDArray[np.float64]:
-        return probe_wedges(prepared.index, prepared.motif, items, seeds, self.threads)
-
-    def probe_vertices(
-        self,
-        prepared: PreparedButterflyCpu,
-        items: NDArray[np.int64],
-        seeds: NDArray[np.uint64],
-        weights: NDArray[np.float64],
-        groups: NDArray[np.int64],
-    ) -> VertexFound:
-        assert isinstance(prepared.index, WedgeIndex)
-        return probe_wedge_vertices(prepared.index, prepared.motif, items, seeds, weights, groups, self.threads)
+    def prober(self, prepared: PreparedButterflyCpu) -> Prober:
+        index = prepared.index
+        return WedgeProber(index.costs, prepared.motif, lambda: (index.rows, index.items), self.threads)
 
     def run(
         self,

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from papilio.errors import UnsupportedError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.device.arrays import take
+from papilio.kernels.device.arrays import copy_arrays
 from papilio.kernels.device.protocol import Device, Launch, Module, launch_slices
 from papilio.kernels.engine import (
     Choice,
@@ -31,6 +31,8 @@ from papilio.kernels.engine import (
     require_request,
 )
 from papilio.kernels.exact import check_part_vertices, check_run_wedges, check_vertices
+from papilio.kernels.probe import Prober
+from papilio.kernels.threads import choose_threads
 from papilio.kernels.tuning import WedgeTuning, wedge_tuning
 from papilio.kernels.wedge.gpu_graph import (
     UNSIGNED,
@@ -59,7 +61,8 @@ from papilio.kernels.wedge.gpu_schedule import (
     schedule_items,
     take_scheduled,
 )
-from papilio.kernels.wedge.probe import probe_wedges_on_device
+from papilio.kernels.wedge.graph import WedgeRows
+from papilio.kernels.wedge.probe_loops import WedgeProber
 from papilio.kernels.wedge.signed_forms import census_cells, needs_all_neighbours, size_cells
 from papilio.motifs import (
     CENSUS_CLASSES,
@@ -208,14 +211,23 @@ class ButterflyGpu(Engine):
         """Return the wedges of each work item, int64 of shape (n_items,), host; descending, except in a part."""
         return self.device.to_host(prepared.costs).astype(np.int64)
 
-    def probe_counts(
-        self, prepared: PreparedButterflyGpu, items: NDArray[np.int64], seeds: NDArray[np.uint64]
-    ) -> NDArray[np.float64]:
+    def prober(self, prepared: PreparedButterflyGpu) -> Prober:
+        graph, costs = prepared.graph, self.work(prepared)
+        if isinstance(graph, WedgePartGraph):
+            raise UnsupportedError("parts of a graph cannot be probed on a GPU")
+        return WedgeProber(costs, prepared.motif, lambda: self._copy_rows(prepared), choose_threads(None))
+
+    def _copy_rows(self, prepared: PreparedButterflyGpu) -> tuple[WedgeRows, NDArray[np.int64]]:
+        """Copy the rows of a whole graph, and the start of each item, to the host."""
+        graph = prepared.graph
+        assert isinstance(graph, WedgeGraph)
+        arrays = {"offsets": graph.indptr, "ids": graph.adjacency, "prefix": graph.prefix, "items": prepared.items}
         with self.device.guard():
-            at = self.device.to_device(items)
-            starts, wedges = (take(self.device, each, at) for each in (prepared.items, prepared.costs))
-            costs = self.device.to_host(wedges).astype(np.int64)
-            return probe_wedges_on_device(self.device, prepared.graph, prepared.motif, starts, costs, seeds)
+            found = copy_arrays(self.device, "the graph of the probes", arrays)
+        ids, prefix = (found[name].view(np.uint32) for name in ("ids", "prefix"))
+        kinds = tuple(range(graph.counting.kinds))
+        rows = WedgeRows(graph.n_u, found["offsets"], ids, prefix, ids, 0, kinds)
+        return rows, found["items"].astype(np.int64)
 
     def run(
         self,

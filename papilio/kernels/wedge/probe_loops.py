@@ -1,20 +1,30 @@
-"""Compiled probes of the wedge engine: one random wedge for each; see :mod:`papilio.kernels.wedge.probe`."""
+"""Probes of the wedge engine: one random wedge of a start, and the wedges that its two ends share.
+
+All wedges of a start are equally likely to be drawn. With c wedges between the same two ends, the motifs of these ends
+divided by c, times the wedges of the start, are an unbiased estimate of the motifs of the start. Signed motifs count
+the wedges on which the ends agree separately from the others; every butterfly is in some class of a census.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from papilio.kernels.jit import Index, Ints, compiled
-from papilio.kernels.probe import VertexFound
+from papilio.kernels.probe import Prober
 from papilio.kernels.threads import ChunkRunner, cut_by_cost
 from papilio.kernels.tree.bits import Words
-from papilio.kernels.tree.probe_loops import Floats, Shares, add_share, draw_wide, make_shares, walk_groups
-from papilio.kernels.wedge.graph import WedgeIndex, WedgeRows
+from papilio.kernels.tree.probe_loops import Floats, draw_wide
+from papilio.kernels.wedge.graph import WedgeRows
 from papilio.kernels.wedge.loops import counter_of, first_middle, open_middle
-from papilio.kernels.wedge.part import WedgePartIndex, lower_bound
-from papilio.kernels.wedge.probe import weigh_pairs
-from papilio.motifs import Motif
+from papilio.kernels.wedge.part import lower_bound
+from papilio.motifs import BalancedButterfly, Motif
+
+_MOST_SIZES = 1029
+"""Neighbours with about as many subsets as floating point can represent; larger sizes add nothing."""
 
 
 @compiled
@@ -29,11 +39,8 @@ def _find_wedge(rows: WedgeRows, row: Index, number: Index) -> tuple[np.uint32, 
 
 
 @compiled
-def _count_shared(rows: WedgeRows, row: Index, end: np.uint32, sign: np.uint32, value: float, shares: Shares) -> int:
-    """Return the wedges of a start with an end. With two kinds, only those with the same agreement.
-
-    Adds the value to the share of the middle of each.
-    """
+def _count_shared(rows: WedgeRows, row: Index, end: np.uint32, sign: np.uint32) -> int:
+    """Return the wedges of a start with an end. With two kinds, only those with the same agreement."""
     signed = np.int64(len(rows.kinds) > 1)
     other, counter = np.int64(end) >> signed, counter_of(end, sign, rows.kinds)
     middles, shared = first_middle(rows, row), 0
@@ -49,7 +56,6 @@ def _count_shared(rows: WedgeRows, row: Index, end: np.uint32, sign: np.uint32, 
                 and (len(rows.kinds) != 2 or counter_of(rows.ends[to], own, rows.kinds) == counter)
             ):
                 shared += 1
-                add_share(shares, middle, value)
     return shared
 
 
@@ -62,64 +68,60 @@ def _probe_all(
     end: int,
     state: Words,
     found: Floats,
-    weights: Floats,
-    shares: Shares,
 ) -> None:
-    """Run probes; ``weights`` are the factors of the probes in the shares, if there are any."""
     starts, wedges, seeds = probes
     for probe in range(begin, end):
         if wedges[probe]:
             state[0] = seeds[probe]
             other, sign = _find_wedge(rows, starts[probe], draw_wide(state, wedges[probe]))
-            start, at = starts[probe], np.int64(other) >> np.int64(len(rows.kinds) > 1)
-            shared = _count_shared(rows, start, other, sign, 0.0, shares)
-            found[probe] = wedges[probe] * worth[shared]
-            if shares.sums.size:
-                value = weights[probe] * found[probe]
-                add_share(shares, start, value)
-                add_share(shares, at + (rows.ends_at if start < rows.n_u else rows.n_u), value)
-                _count_shared(rows, start, other, sign, value * 2.0 / shared, shares)
+            found[probe] = wedges[probe] * worth[_count_shared(rows, starts[probe], other, sign)]
 
 
-def probe_wedges(
-    index: WedgeIndex | WedgePartIndex,
-    motif: Motif,
-    items: NDArray[np.int64],
-    seeds: NDArray[np.uint64],
-    threads: int,
-) -> Floats:
-    """Return the motifs that each probe finds; O(entries of the start x log of the longest row) each."""
-    rows, starts, wedges = index.rows, index.items[items], index.costs[items]
-    worth, found = weigh_pairs(motif, index.max_degree), np.zeros(items.size)
+def weigh_pairs(motif: Motif, most: int) -> NDArray[np.float64]:
+    """Return motifs per wedge of two ends, by their number of wedges, shape (most + 1,).
 
-    def walk(state: Words, begin: int, end: int) -> None:
-        _probe_all(rows, (starts, wedges, seeds), worth, begin, end, state, found, np.empty(0), make_shares(0))
-
-    degrees = index.offsets[starts + 1] - index.offsets[starts]
-    ChunkRunner(_make_room, threads).run(cut_by_cost(16 * degrees, threads), walk)
-    return found
-
-
-def probe_wedge_vertices(
-    index: WedgeIndex,
-    motif: Motif,
-    items: NDArray[np.int64],
-    seeds: NDArray[np.uint64],
-    weights: Floats,
-    groups: Ints,
-    threads: int,
-) -> VertexFound:
-    """Run the same probes for motifs of four vertices, and divide each result among its vertices."""
-    rows, starts, wedges = index.rows, index.items[items], index.costs[items]
-    worth, found = weigh_pairs(motif, index.max_degree), np.zeros(items.size)
-
-    def walk(state: Words, shares: Shares, begin: int, end: int) -> None:
-        _probe_all(rows, (starts, wedges, seeds), worth, begin, end, state, found, weights, shares)
-
-    names = np.concatenate((index.order_u, index.n_u + index.order_v)).astype(np.int64)
-    met = walk_groups(walk, _make_room, groups, names, threads)
-    return VertexFound(found, {"u": index.n_u, "v": index.n_v}, met)
+    Sums over sizes beyond the range of floating point are infinite.
+    """
+    shared = np.arange(most + 1, dtype=np.float64)
+    worth = np.zeros(most + 1)
+    first, last = 2, 2
+    if isinstance(motif, BalancedButterfly):
+        first, last = motif.k or 2, motif.k or motif.max_k or most
+    ways = np.ones(most + 1)
+    with np.errstate(over="ignore"):
+        for size in range(1, min(last, most, _MOST_SIZES) + 1):
+            ways *= np.maximum(shared - (size - 1), 0) / size
+            if size >= first:
+                worth += ways
+        worth[1:] /= shared[1:]
+    return worth
 
 
-def _make_room() -> Words:
-    return np.empty(1, np.uint64)
+class WedgeProber(Prober):
+    """Probes of the wedges of all items; ``load`` returns the rows, and the start of each item, on the host."""
+
+    def __init__(
+        self, costs: NDArray[np.int64], motif: Motif, load: Callable[[], tuple[WedgeRows, Ints]], threads: int
+    ) -> None:
+        super().__init__(costs, threads)
+        self._motif, self._load = motif, load
+
+    @cached_property
+    def _whole(self) -> tuple[WedgeRows, Ints, Floats]:
+        rows, starts = self._load()
+        return rows, starts, weigh_pairs(self._motif, int(np.diff(rows.offsets).max(initial=0)))
+
+    def count(self, items: NDArray[np.int64], seeds: NDArray[np.uint64]) -> Floats:
+        """Estimate the motifs of items; O(entries of the start x log of the longest row) each."""
+        if not items.size:  # perhaps no graph
+            return np.zeros(0)
+        rows, starts, worth = self._whole
+        starts, wedges, found = starts[items], self.costs[items], np.zeros(items.size)
+
+        def walk(state: Words, begin: int, end: int) -> None:
+            _probe_all(rows, (starts, wedges, seeds), worth, begin, end, state, found)
+
+        degrees = rows.offsets[starts + 1] - rows.offsets[starts]
+        runner = ChunkRunner(lambda: np.empty(1, np.uint64), self.threads)
+        runner.run(cut_by_cost(16 * degrees, self.threads), walk)
+        return found

@@ -183,12 +183,12 @@ def test_probes_expect_the_rows(listing: Listing) -> None:
     lister, motif = BicliqueLister(1, listing), Biclique(3, 4)
     prepared = lister.prepare(graph, motif, "total")
     rows = lister.run(prepared, 0, prepared.n_items).total
-    lots = lister.lots(prepared)
+    lots = lister.prober(prepared).lots
     bounds = cut_strata(lots)
     found = []
     for seed in range(300):
         drawn = draw_items(lots, bounds, np.full(bounds.size - 1, 2), seed)
-        walked = lister.probe(prepared, drawn.items, drawn.seeds)
+        walked = lister.prober(prepared).walk(drawn.items, drawn.seeds)
         assert walked.members.sum() == pytest.approx(7 * walked.motifs.sum())
         found.append(float((walked.motifs * drawn.weights).sum()))
     assert rows > 100
@@ -199,4 +199,4 @@ def test_stars_are_not_probed() -> None:
     lister = BicliqueLister(1, Listing())
     graph = BipartiteGraph.from_edges([0, 0, 1, 1], [0, 1, 0, 1])
     with pytest.raises(UnsupportedError, match="stars"):
-        lister.probe_rates(lister.prepare(graph, Biclique(1, 2), "total"))
+        lister.prober(lister.prepare(graph, Biclique(1, 2), "total"))

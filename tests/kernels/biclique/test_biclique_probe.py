@@ -1,8 +1,9 @@
-"""Probes of searches: the same on CPU and GPU, unbiased, and what they choose."""
+"""Probes of searches: the same for an index on a device, unbiased, and what they choose."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import product
 from math import comb
 from pathlib import Path
@@ -19,8 +20,8 @@ from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique.cpu import BicliqueCpu
 from papilio.kernels.biclique.gpu import BicliqueGpu, _add_right_rows
 from papilio.kernels.biclique.gpu_index import build_device_index
-from papilio.kernels.biclique.gpu_probe import measure_probes as measure_on_device
-from papilio.kernels.biclique.index import BicliqueIndex, build_biclique_index
+from papilio.kernels.biclique.gpu_prober import rows_near_on_device
+from papilio.kernels.biclique.index import BicliqueIndex, build_biclique_index, lay_graph
 from papilio.kernels.biclique.items import SizeRange
 from papilio.kernels.biclique.probe import (
     CPU_INDEX,
@@ -28,10 +29,12 @@ from papilio.kernels.biclique.probe import (
     GPU_INDEX,
     GPU_RATES,
     WALKS,
+    Children,
     choose_search,
     predict,
 )
-from papilio.kernels.biclique.probe_loops import measure_probes
+from papilio.kernels.biclique.probe_loops import Near, rows_near
+from papilio.kernels.biclique.prober import measure_with
 from papilio.kernels.device.protocol import Device
 from papilio.kernels.exact import mix
 from papilio.kernels.probe import Found, Rates, count_ways
@@ -62,10 +65,14 @@ def index_of(graph: BipartiteGraph, p: int, q: int, anchor: str = "u") -> Bicliq
     return build_biclique_index(graph, Biclique(p, q), 1, anchor)
 
 
+def rows_here(index: BicliqueIndex, children: Children) -> Near:
+    return rows_near(lay_graph(index), children)
+
+
 @pytest.mark.parametrize("device", [emulator, pytest.param(cuda_device, marks=pytest.mark.gpu)])
 @pytest.mark.parametrize("anchor", ["u", "v"])
 @pytest.mark.parametrize("name", GRAPHS)
-def test_devices_walk_the_branches_of_the_cpu(name: str, anchor: str, device: object) -> None:
+def test_the_rows_of_an_index_on_a_device_give_the_same_probes(name: str, anchor: str, device: object) -> None:
     on: Device = device(3) if device is emulator else device()
     for p, q in QUESTIONS:
         index = index_of(GRAPHS[name], p, q, anchor)
@@ -74,8 +81,8 @@ def test_devices_walk_the_branches_of_the_cpu(name: str, anchor: str, device: ob
             continue
         items = np.arange(24) * 7 % index.n_items
         seeds = seeds_of(24, p)
-        mine = measure_probes(index, items, seeds, WALKS, 2)
-        theirs = measure_on_device(on, made, items, seeds, WALKS)
+        mine = measure_with(rows_here, 2)(index, items, seeds, WALKS)
+        theirs = measure_with(partial(rows_near_on_device, on), 1)(made, items, seeds, WALKS)
         assert mine.keys() == theirs.keys() == set(WALKS)
         for walk in WALKS:
             for one, other in zip(mine[walk], theirs[walk], strict=True):
@@ -102,9 +109,9 @@ def test_devices_estimate_as_the_cpu(name: str, anchor: str, device: object) -> 
         algorithm = "pivot" if motif.is_table else "enumerate"
         cpu, gpu = BicliqueCpu(2, algorithm, anchor), BicliqueGpu(on, algorithm, anchor)
         one, other = (engine.prepare(GRAPHS[name], motif, "total") for engine in (cpu, gpu))
-        assert cpu.count_lots(one).tolist() == gpu.count_lots(other).tolist()
+        assert cpu.prober(one).count_lots.tolist() == gpu.prober(other).count_lots.tolist()
         items, seeds = np.arange(16) * 7 % max(one.n_items, 1), seeds_of(16, 5)
-        assert cpu.probe_counts(one, items, seeds).tolist() == gpu.probe_counts(other, items, seeds).tolist()
+        assert cpu.prober(one).count(items, seeds).tolist() == gpu.prober(other).count(items, seeds).tolist()
 
 
 @pytest.mark.parametrize(("name", "motif"), all_pairs(GRAPHS, [*COUNTS, BalancedBiclique(3, 3)]), ids=str)
@@ -116,11 +123,11 @@ def test_estimates_are_unbiased(name: str, motif: Biclique) -> None:
     for anchor in "uv":
         engine = BicliqueCpu(2, anchor=anchor)
         prepared = engine.prepare(graph, motif, "total")
-        assert (engine.count_lots(prepared) >= 0).all()
+        assert (engine.prober(prepared).count_lots >= 0).all()
         items, repeats = np.arange(prepared.n_items), 200
         seeds = seeds_of(repeats * items.size, 2)
-        sums = engine.probe_counts(prepared, np.tile(items, repeats), seeds).reshape(repeats, -1).sum(axis=1)
-        exact = engine.run(prepared, 0, items.size).total - engine.known_count(prepared)
+        sums = engine.prober(prepared).count(np.tile(items, repeats), seeds).reshape(repeats, -1).sum(axis=1)
+        exact = engine.run(prepared, 0, items.size).total - engine.prober(prepared).known
         assert abs(sums.mean() - exact) <= 4 * sums.std() / np.sqrt(repeats) + 1e-4 * exact
 
 
@@ -150,13 +157,13 @@ def test_counts_and_words_are_unbiased(name: str, asked: tuple[Biclique, Granula
         except UnsupportedError:
             continue  # enumerating several sizes
         middle = prepared.n_items // 3
-        known = engine.known_count(prepared)
+        known = engine.prober(prepared).known
         for first, last in ((0, middle), (middle, prepared.n_items)):
             items = np.arange(first, last)
             if not items.size:
                 continue
             repeats = max(-(-20_000 // items.size), 20)
-            found = engine.probe(prepared, np.tile(items, repeats), seeds_of(repeats * items.size, 1))
+            found = engine.prober(prepared).walk(np.tile(items, repeats), seeds_of(repeats * items.size, 1))
             counted = engine.run(prepared, first, last)
             sums = found.motifs.reshape(repeats, -1).sum(axis=1)
             error = sums.std() / np.sqrt(repeats)
@@ -262,10 +269,7 @@ def test_few_probes_meet_the_sets_of_the_first_roots(n: int) -> None:
     """Most sets of many vertices of a nested graph are below few children, of roots that cost no more than others."""
     index = index_of(nested_graph(n), n // 2, n // 3)
     assert index.n_left > n // 2 + 5
-
-    def measure(_: Any, items: Any, seeds: Any, walks: Any) -> dict[str, Found]:
-        return measure_probes(index, items, seeds, walks, 1)
-
+    measure = measure_with(rows_here, 1)
     chosen = choose_search(index, ("enumerate", "pivot"), measure, None, lambda: (0.0, 1.0), GPU_RATES)
     assert chosen.found.algorithm == "pivot"
 

@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 from papilio.graph import UnipartiteGraph
 from papilio.kernels.clique.cpu import CliqueCpu, MaximalCliqueCpu
 from papilio.kernels.clique.gpu import CliqueGpu, MaximalCliqueGpu
-from papilio.kernels.clique.gpu_probe import probe_cliques as probe_on_device
 from papilio.kernels.clique.list import CliqueLister, MaximalCliqueLister
 from papilio.kernels.clique.list_gpu import CliqueGpuLister, MaximalCliqueGpuLister
 from papilio.kernels.clique.order import order_by_degree
-from papilio.kernels.clique.probe_loops import probe_cliques as probe_on_cpu
+from papilio.kernels.clique.probe_loops import probe_cliques
 from papilio.kernels.clique.question import (
     WHOLE,
     Narrowing,
@@ -75,19 +74,16 @@ def draws(n_items: int, n: int, seed: int) -> tuple[NDArray[np.int64], NDArray[n
     return made.integers(0, n_items, n), made.integers(0, 2**63, n).astype(np.uint64)
 
 
-@pytest.mark.parametrize("device", [emulator, pytest.param(cuda_device, marks=pytest.mark.gpu)])
 @pytest.mark.parametrize("k", [6, None])
-def test_devices_count_the_words_of_the_matrices_of_nodes(k: int | None, device: Any) -> None:
+def test_words_are_of_the_matrices_of_nodes(k: int | None) -> None:
     """Fewer words below the same branches; roots of at most ``whole`` neighbours have one matrix."""
-    on: Device = device(3) if device is emulator else device()
     graph, limits = random_graph(8, 300, 0.5), (k or 1, k or 301)
-    cpu, gpu = (engine.prepare(graph, Clique(k), "total") for engine in (CliqueCpu(2), CliqueGpu(on)))
-    items, seeds = draws(gpu.n_items, 40, 7)
+    cpu = CliqueCpu(2).prepare(graph, Clique(k), "total")
+    items, seeds = draws(cpu.n_items, 40, 7)
     plain, narrow, whole = (
-        probe_on_cpu(cpu.later, cpu.roots[items].astype(np.int64), seeds, False, limits, 0, 2, kind)
+        probe_cliques(cpu.later, cpu.roots[items], seeds, False, limits, 0, cpu.max_later, 2, kind)
         for kind in (WHOLE, Narrowing(40, 32, 32), Narrowing(299, 32, 32))
     )
-    assert same(narrow, probe_on_device(on, gpu.later, gpu.items, items, seeds, False, limits, 0, gpu.max_later, 40))
     assert same(plain, whole)
     assert same(plain._replace(words=narrow.words), narrow)
     assert narrow.words.sum() < 0.8 * plain.words.sum()
@@ -95,7 +91,7 @@ def test_devices_count_the_words_of_the_matrices_of_nodes(k: int | None, device:
 
 @pytest.mark.parametrize("device", [emulator, pytest.param(cuda_device, marks=pytest.mark.gpu)])
 @asked
-def test_devices_walk_the_branches_of_the_cpu(motif: Any, options: dict[str, str], device: Any) -> None:
+def test_the_rows_of_a_device_give_the_same_probes(motif: Any, options: dict[str, str], device: Any) -> None:
     on: Device = device(3) if device is emulator else device()
     mine = cpu_engine(motif, 2, options)
     theirs = CliqueGpu(on, **options) if isinstance(motif, Clique) else MaximalCliqueGpu(on)
@@ -103,7 +99,7 @@ def test_devices_walk_the_branches_of_the_cpu(motif: Any, options: dict[str, str
         here, there = mine.prepare(graph, motif, "total"), theirs.prepare(graph, motif, "total")
         if here.n_items:
             probes = draws(here.n_items, 40, 7)
-            one, two = mine.probe(here, *probes), theirs.probe(there, *probes)
+            one, two = mine.prober(here).walk(*probes), theirs.prober(there).walk(*probes)
             assert same(one._replace(words=two.words), two)
             assert one.words.sum() <= two.words.sum()  # nodes of the CPU's search have matrices of their own
 
@@ -117,16 +113,16 @@ def test_roots_are_drawn_by_the_cliques_that_they_may_have(device: Any) -> None:
         there: Any = CliqueGpu(on) if isinstance(motif, Clique) else MaximalCliqueGpu(on)
         for graph in (*GRAPHS.values(), complete(1)):
             prepared = engine.prepare(graph, motif, "total")
-            lots = engine.count_lots(prepared)
+            lots = engine.prober(prepared).count_lots
             if conftest.thorough or motif in (Clique(6), Clique(), MaximalClique()):
-                assert lots.tolist() == there.count_lots(there.prepare(graph, motif, "total")).tolist()
+                assert lots.tolist() == there.prober(there.prepare(graph, motif, "total")).count_lots.tolist()
             assert lots.shape == (prepared.n_items,)
             assert (lots >= prepared.costs).all()
             assert lots.sum() == pytest.approx(2 * prepared.costs.sum())
     engine = CliqueCpu(1)
     prepared = engine.prepare(GRAPHS["half"], Clique(3), "total")
     triangles = [engine.run(prepared, at, at + 1).total for at in range(prepared.n_items)]
-    extra = engine.count_lots(prepared) - prepared.costs
+    extra = engine.prober(prepared).count_lots - prepared.costs
     assert extra * sum(triangles) == pytest.approx(np.array(triangles) * extra.sum())
 
 
@@ -206,7 +202,7 @@ def test_what_probes_find_is_unbiased(name: str, question: str) -> None:
     prepared = engine.prepare(graph, motif, "total")
     n = prepared.n_items
     items, seeds = np.tile(np.arange(n), REPEATS), np.arange(n * REPEATS).astype(np.uint64) * STEP
-    found = engine.probe(prepared, items, seeds)
+    found = engine.prober(prepared).walk(items, seeds)
     each = np.array([found.motifs, found.members, found.words, found.nodes])
     sums = each.reshape(4, REPEATS, n).sum(2)
     mean, error = sums.mean(1), sums.std(1) / np.sqrt(REPEATS)
@@ -227,11 +223,11 @@ def test_seeds_decide_and_threads_do_not() -> None:
         engines = [cpu_engine(motif, threads, options) for threads in (1, 2)]
         prepared = engines[0].prepare(GRAPHS["dense"], motif, "total")
         items, seeds = draws(prepared.n_items, 600, 1)
-        one, two = (engine.probe(prepared, items, seeds) for engine in engines)
+        one, two = (engine.prober(prepared).walk(items, seeds) for engine in engines)
         assert same(one, two)
-        assert same(Found(*(part[::-1] for part in one)), engines[1].probe(prepared, items[::-1], seeds[::-1]))
+        assert same(Found(*(part[::-1] for part in one)), engines[1].prober(prepared).walk(items[::-1], seeds[::-1]))
         if motif != Clique(1) and motif != Clique(2) and motif != Clique(3) and motif != Clique(max_k=2):
-            assert not same(one, engines[0].probe(prepared, items, ~seeds))
+            assert not same(one, engines[0].prober(prepared).walk(items, ~seeds))
 
 
 @pytest.mark.parametrize("device", [emulator, pytest.param(cuda_device, marks=pytest.mark.gpu)])
@@ -242,15 +238,15 @@ def test_sums_of_vertices_and_edges_are_words(per: Granularity, device: Any) -> 
     engine, graph = CliqueCpu(1), GRAPHS["half"]
     total, vectors = (engine.prepare(graph, Clique(5), each) for each in ("total", per))
     probes = draws(total.n_items, 50, 3)
-    counts, found = engine.probe(total, *probes), engine.probe(vectors, *probes)
+    counts, found = engine.prober(total).walk(*probes), engine.prober(vectors).walk(*probes)
     assert same(counts._replace(words=found.words), found)
     assert (found.words >= counts.words).all()
     theirs = CliqueGpu(on)
-    assert same(found, theirs.probe(theirs.prepare(graph, Clique(5), per), *probes))
+    assert same(found, theirs.prober(theirs.prepare(graph, Clique(5), per)).walk(*probes))
     # One root of a complete graph: one leaf with all vertices, beside the matrix that is read.
     whole = complete(20)
     one, more = (
-        engine.probe(engine.prepare(whole, Clique(5), each), np.zeros(1, np.int64), np.zeros(1, np.uint64))
+        engine.prober(engine.prepare(whole, Clique(5), each)).walk(np.zeros(1, np.int64), np.zeros(1, np.uint64))
         for each in ("total", per)
     )
     assert more.words.sum() - one.words.sum() == (20 if per == "vertex" else comb(20, 2))
@@ -263,18 +259,18 @@ def test_complete_graphs_are_found_by_every_probe(n: int) -> None:
         engine, k = CliqueCpu(1), min(k, n)
         prepared = engine.prepare(graph, Clique(k), "total")
         items = np.arange(prepared.n_items)
-        found = engine.probe(prepared, items, items.astype(np.uint64))
+        found = engine.prober(prepared).walk(items, items.astype(np.uint64))
         assert found.motifs.sum() == pytest.approx(comb(n, k), rel=1e-12)
         assert found.members.sum() == pytest.approx(k * comb(n, k), rel=1e-12)
     engine = CliqueCpu(1)
     prepared = engine.prepare(graph, Clique(), "total")
     items = np.arange(prepared.n_items)
-    found = engine.probe(prepared, items, items.astype(np.uint64))
+    found = engine.prober(prepared).walk(items, items.astype(np.uint64))
     assert found.motifs.sum() == pytest.approx(2**n - 1, rel=1e-12)
     assert found.members.sum() == pytest.approx(n * 2 ** (n - 1), rel=1e-12)
     maximal = MaximalCliqueCpu(1)
     whole = maximal.prepare(graph, MaximalClique(), "total")
-    found = maximal.probe(whole, items, items.astype(np.uint64))
+    found = maximal.prober(whole).walk(items, items.astype(np.uint64))
     assert (found.motifs.sum(), found.members.sum()) == (1, n)
 
 
@@ -288,7 +284,7 @@ def test_nothing_to_probe_is_found_to_be_nothing(device: Any) -> None:
         for engine, motif in ((cliques, Clique(5)), (maximal, MaximalClique(5))):
             prepared = engine.prepare(graph, motif, "total")
             assert prepared.n_items == 0
-            found = engine.probe(prepared, *none)
+            found = engine.prober(prepared).walk(*none)
             assert [part.shape for part in found] == [(0,)] * 4
     # No clique is so large, though a root has enough neighbours.
     graph = cocktail_party(4)
@@ -296,10 +292,10 @@ def test_nothing_to_probe_is_found_to_be_nothing(device: Any) -> None:
     assert prepared.n_items
     for seed in range(4):
         items = np.arange(prepared.n_items)
-        assert not cliques.probe(prepared, items, items.astype(np.uint64) + np.uint64(seed)).motifs.any()
+        assert not cliques.prober(prepared).walk(items, items.astype(np.uint64) + np.uint64(seed)).motifs.any()
     # Vertices without edges are maximal.
     alone = maximal.prepare(make(3, []), MaximalClique(), "total")
-    found = maximal.probe(alone, np.arange(3), np.arange(3).astype(np.uint64))
+    found = maximal.prober(alone).walk(np.arange(3), np.arange(3).astype(np.uint64))
     assert found.motifs.tolist() == found.members.tolist() == [1, 1, 1]
 
 
@@ -315,7 +311,7 @@ def test_parts_are_probed() -> None:
         for part in cut_cliques_by_definition(graph, order, groups, outer=isinstance(motif, MaximalClique)):
             prepared = engine.prepare(part, motif, "total")  # type: ignore[attr-defined]
             items = np.tile(np.arange(prepared.n_items), 60)
-            found = engine.probe(prepared, items, np.arange(items.size).astype(np.uint64))
+            found = engine.prober(prepared).walk(items, np.arange(items.size).astype(np.uint64))
             sums += found.motifs.reshape(60, -1).sum(1)
         assert abs(sums.mean() - total) <= 4 * sums.std() / np.sqrt(60)
 
@@ -333,11 +329,11 @@ def test_rows_have_what_every_one_must_hold(device: Any) -> None:
         for lister in listers:
             prepared: Any = lister.prepare(graph, motif, "total")  # type: ignore[attr-defined]
             items = np.arange(prepared.n_items)
-            found.append(lister.probe(prepared, items, items.astype(np.uint64)))  # type: ignore[attr-defined]
-            assert lister.probe_rates(prepared).nodes_s > 0  # type: ignore[attr-defined]
+            found.append(lister.prober(prepared).walk(items, items.astype(np.uint64)))  # type: ignore[attr-defined]
+            assert lister.prober(prepared).rates.nodes_s > 0  # type: ignore[attr-defined]
             if isinstance(lister, CliqueCpu | MaximalCliqueCpu):
                 counter: Any = CliqueCpu if isinstance(motif, Clique) else MaximalCliqueCpu
-                counted_nodes.append(counter.probe(lister, prepared, items, items.astype(np.uint64)).nodes)
+                counted_nodes.append(counter.prober(lister, prepared).walk(items, items.astype(np.uint64)).nodes)
         assert same(*found)
         assert found[0].motifs.sum() == rows
         assert found[0].members.sum() == rows * (5 if isinstance(motif, Clique) else 9)

@@ -66,8 +66,8 @@ def test_all_that_is_launched_has_machine_code(arch: int, shared_kib: int) -> No
             prepared = engine.prepare(graph, motif, per)
             engine.run(prepared, 0, prepared.n_items)
             items = np.arange(prepared.n_items)
-            engine.probe_counts(prepared, items, items.astype(np.uint64))
-            engine.probe(prepared, items, items.astype(np.uint64))
+            engine.prober(prepared).count(items, items.astype(np.uint64))
+            engine.prober(prepared).walk(items, items.astype(np.uint64))
     for kind, layer in (("wing", None), ("tip", "u")):
         decompose_on_gpu(device, complete_graph("bipartite", _SIDE), kind, layer, True, ignore_report)
     make_randomizer_gpu(device, complete_graph("bipartite", _SIDE), NullModel("degrees")).sample(1, 0)

@@ -49,7 +49,7 @@ DEVICES = [emulator, pytest.param(cuda_device, marks=pytest.mark.gpu)]
 def probe_all(engine: Any, prepared: Any, times: int) -> Found:
     """Probe every item so often; arrays of shape (times, n_items)."""
     n = prepared.n_items
-    found = engine.probe(prepared, np.tile(np.arange(n), times), mix(np.arange(times * n, dtype=np.uint64)))
+    found = engine.prober(prepared).walk(np.tile(np.arange(n), times), mix(np.arange(times * n, dtype=np.uint64)))
     return Found(*(each.reshape(times, n) for each in found))
 
 
@@ -74,7 +74,7 @@ def test_counts_and_branches_are_unbiased(name: str, anchor: str, motif: Maximal
     prepared = engine.prepare(GRAPHS[name], motif, "total")
     found = probe_all(engine, prepared, max(300, 50_000 // prepared.n_items))
     whole = engine.run(prepared, 0, prepared.n_items)
-    assert_mean(found.motifs.sum(axis=1), whole.total - engine.known_count(prepared))
+    assert_mean(found.motifs.sum(axis=1), whole.total - engine.prober(prepared).known)
     stars = sum(count * sum(cell) for cell, count in prepared.stars.cells.items())
     assert_mean(found.members.sum(axis=1), sum(count * sum(cell) for cell, count in whole.cells.items()) - stars)
     assert_mean(found.nodes.sum(axis=1), count_branches(engine, prepared))
@@ -90,7 +90,7 @@ def test_every_item_is_estimated(anchor: str) -> None:
     found = probe_all(engine, prepared, 400)
     some = np.arange(0, prepared.n_items, 7)
     counts = [engine.run(prepared, i, i + 1).total for i in some.tolist()]
-    counts[0] -= engine.known_count(prepared)
+    counts[0] -= engine.prober(prepared).known
     estimates = found.motifs[:, some]
     error = estimates.std(axis=0) / np.sqrt(len(estimates))
     off = abs(estimates.mean(axis=0) - counts) / np.maximum(error, 1e-9 * np.maximum(counts, 1))
@@ -113,7 +113,7 @@ def check_same(graph: Any, motif: MaximalBiclique, anchor: str, device: Device, 
     for engine in (MaximalBicliqueCpu(2, anchor), MaximalBicliqueGpu(device, anchor)):
         prepared = engine.prepare(graph, motif, "total")
         answers.append(probe_all(engine, prepared, times))
-        known.add(engine.known_count(prepared))
+        known.add(engine.prober(prepared).known)
     assert len(known) == 1
     for mine, theirs in zip(*answers, strict=True):
         assert mine.tolist() == theirs.tolist()
@@ -131,7 +131,7 @@ def test_small_graphs_are_unbiased(graph: BipartiteGraph, motif: MaximalBiclique
     engine = MaximalBicliqueCpu(1, anchor)
     prepared = engine.prepare(graph, motif, "total")
     found = probe_all(engine, prepared, 1000)
-    exact = engine.run(prepared, 0, prepared.n_items).total - engine.known_count(prepared)
+    exact = engine.run(prepared, 0, prepared.n_items).total - engine.prober(prepared).known
     estimates = found.motifs.sum(axis=1)
     error = estimates.std() / np.sqrt(len(estimates))
     assert abs(estimates.mean() - exact) <= 5.5 * error + 1e-9 * exact
@@ -148,7 +148,7 @@ def test_parts_are_probed_alike() -> None:
         prepared = engine.prepare(part, MaximalBiclique(), "total")
         sums = probe_all(engine, prepared, 1500).motifs.sum(axis=1)
         mean, variance = mean + sums.mean(), variance + sums.var() / 1500
-        known += engine.known_count(prepared)
+        known += engine.prober(prepared).known
     whole = engine.prepare(graph, MaximalBiclique(), "total")
     exact = engine.run(whole, 0, whole.n_items).total
     assert abs(mean + known - exact) <= 4.5 * np.sqrt(variance)
@@ -161,7 +161,7 @@ def test_stars_are_known_and_not_probed(edges: set[tuple[int, int]]) -> None:
         prepared: Any = engine.prepare(graph, MaximalBiclique(), "total")
         found = probe_all(engine, prepared, 2)
         assert not any(each.any() for each in found)
-        assert engine.known_count(prepared) == engine.run(prepared, 0, prepared.n_items).total
+        assert engine.prober(prepared).known == engine.run(prepared, 0, prepared.n_items).total
 
 
 def test_listings_are_probed_as_counts() -> None:
@@ -172,15 +172,15 @@ def test_listings_are_probed_as_counts() -> None:
     found = probe_all(cpu, prepared, 2000)
     members = []
     listed = cpu.run(prepared, 0, prepared.n_items, sink=lambda u, v, part=None: members.append(u[1].size + v[1].size))
-    assert_mean(found.motifs.sum(axis=1), listed.total - cpu.known_count(prepared))
+    assert_mean(found.motifs.sum(axis=1), listed.total - cpu.prober(prepared).known)
     stars = sum(count * sum(cell) for cell, count in prepared.stars.cells.items())
     assert_mean(found.members.sum(axis=1), sum(members) - stars)
     gpu: Any = MaximalBicliqueGpuLister(emulator(EMULATOR_SEED), listing)
     made = gpu.prepare(graph, MaximalBiclique(), "total")
     for mine, theirs in zip(probe_all(cpu, prepared, 1), probe_all(gpu, made, 1), strict=True):
         assert mine.tolist() == theirs.tolist()
-    assert gpu.known_count(made) == cpu.known_count(prepared)
-    assert gpu.probe_rates(made).words_s > cpu.probe_rates(prepared).words_s
+    assert gpu.prober(made).known == cpu.prober(prepared).known
+    assert gpu.prober(made).rates.words_s > cpu.prober(prepared).rates.words_s
 
 
 def test_strata_estimate_the_whole_and_seeds_decide() -> None:
@@ -190,10 +190,10 @@ def test_strata_estimate_the_whole_and_seeds_decide() -> None:
     estimates = []
     for seed in range(200):
         drawn = draw_items(prepared.work, bounds, np.full(bounds.size - 1, 100), seed)
-        found = engine.probe(prepared, drawn.items, drawn.seeds)
-        alone = engine.probe(prepared, drawn.items[5:9], drawn.seeds[5:9])
+        found = engine.prober(prepared).walk(drawn.items, drawn.seeds)
+        alone = engine.prober(prepared).walk(drawn.items[5:9], drawn.seeds[5:9])
         assert all(np.array_equal(one[5:9], two) for one, two in zip(found, alone, strict=True))
         estimates.append(float((drawn.weights * found.motifs).sum()))
     assert len(set(estimates)) > 190
-    exact = engine.run(prepared, 0, prepared.n_items).total - engine.known_count(prepared)
+    exact = engine.run(prepared, 0, prepared.n_items).total - engine.prober(prepared).known
     assert_mean(np.array(estimates), exact)

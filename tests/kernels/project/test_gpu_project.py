@@ -343,7 +343,7 @@ def test_what_is_refused(device: Device) -> None:
     with pytest.raises(InputError, match="are not within"):
         engine.run(prepared, 0, prepared.n_items + 1)
     with pytest.raises(UnsupportedError, match="cannot probe"):
-        engine.probe_counts(prepared, np.zeros(1, np.int64), np.zeros(1, np.uint64))
+        engine.prober(prepared).count(np.zeros(1, np.int64), np.zeros(1, np.uint64))
     with pytest.raises(UnsupportedError, match="leave out the required ones"):
         ProjectionGpu(device, Listing(with_v=(1,)))
     with pytest.raises(UnsupportedError, match="cannot count 'butterfly'"):

@@ -89,5 +89,5 @@ def test_probes_do_not_depend_on_the_hands(motif: Motif, per: Granularity) -> No
             ranks = np.arange(min(prepared.n_items, 40))
             place = np.argsort(deal_items(prepared.n_items, hands))
             seeds = np.arange(ranks.size, dtype=np.uint64)
-            found.append(np.array(engine.probe(prepared, place[ranks], seeds)))
+            found.append(np.array(engine.prober(prepared).walk(place[ranks], seeds)))
     assert all(np.array_equal(found[0], other) for other in found[1:])

@@ -1,0 +1,79 @@
+"""Probes of k-cliques and maximal cliques on the host; see :mod:`.probe_loops`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from papilio.kernels.clique.maximal_loops import Earlier
+from papilio.kernels.clique.order import Later
+from papilio.kernels.clique.probe_loops import count_edges, probe_cliques, probe_maximal
+from papilio.kernels.clique.question import Narrowing, weigh_maximal_roots, weigh_roots
+from papilio.kernels.probe import Found, Prober, Rates
+
+Roots = NDArray[np.int64]
+
+
+class CliqueProber(Prober):
+    """Probes of k-cliques; ``rows_of`` returns the later neighbours of some roots and of these neighbours, on the host.
+
+    ``roots`` (n_items,) is the root of each item, ``limits`` the least and most vertices, ``per`` a code of
+    :mod:`.loops`, ``max_later`` the most later neighbours of any vertex, ``narrowing`` that of the engine.
+    """
+
+    def __init__(
+        self,
+        costs: NDArray[np.int64],
+        roots: Roots,
+        rows_of: Callable[[Roots], Later],
+        limits: tuple[int, int],
+        oriented: bool,
+        per: int,
+        max_later: int,
+        narrowing: Narrowing,
+        rates: Rates,
+        threads: int,
+    ) -> None:
+        super().__init__(costs, threads, rates)
+        self._roots, self._rows_of, self._limits, self._narrowing = roots, rows_of, limits, narrowing
+        self._search = oriented, limits, per, max_later
+
+    @cached_property
+    def count_lots(self) -> NDArray[np.float64]:
+        later = self._rows_of(self._roots)
+        edges = count_edges(later, self._roots, self.threads)
+        return weigh_roots(self.costs, np.diff(later.indptr)[self._roots], edges, self._limits)
+
+    def walk(self, items: NDArray[np.int64], seeds: NDArray[np.uint64]) -> Found:
+        roots = self._roots[items]
+        return probe_cliques(self._rows_of(roots), roots, seeds, *self._search, self.threads, self._narrowing)
+
+
+class MaximalCliqueProber(Prober):
+    """Probes of maximal cliques of at least ``least`` vertices; ``rows_of`` returns the earlier neighbours, too."""
+
+    def __init__(
+        self,
+        costs: NDArray[np.int64],
+        roots: Roots,
+        rows_of: Callable[[Roots], tuple[Later, Earlier]],
+        least: int,
+        max_later: int,
+        rates: Rates,
+        threads: int,
+    ) -> None:
+        super().__init__(costs, threads, rates)
+        self._roots, self._rows_of, self._search = roots, rows_of, (least, max_later)
+
+    @cached_property
+    def count_lots(self) -> NDArray[np.float64]:
+        later, _ = self._rows_of(self._roots)
+        edges = count_edges(later, self._roots, self.threads)
+        return weigh_maximal_roots(self.costs, np.diff(later.indptr)[self._roots], edges)
+
+    def walk(self, items: NDArray[np.int64], seeds: NDArray[np.uint64]) -> Found:
+        roots = self._roots[items]
+        return probe_maximal(*self._rows_of(roots), roots, seeds, *self._search, self.threads)
