@@ -324,10 +324,18 @@ def _is_like_named_groups(seen: Evidence) -> bool:
 
 
 def _is_wide_and_bare(seen: Evidence) -> bool:
-    """Return whether rows without names hold words in four columns or more: two ends seldom have as many attributes."""
+    """Return whether rows without names are long, as edges seldom are.
+
+    They hold words in four columns or more, or begin with another word each and have five columns or more.
+    """
     if seen.names or seen.width < 4 or seen.ends != (0, 1) or seen.are_asked_ends or seen.signed or seen.filtered:
         return False
-    return all(isinstance(cell, str) and cell not in _ARROWS for column in seen.columns[1:] for cell in column)
+    first, *others = seen.columns
+    if any(cell in _ARROWS for column in others for cell in column):
+        return False
+    if seen.width > 4 and len(set(first)) == len(first) and all(isinstance(cell, str) for cell in first):
+        return True
+    return all(isinstance(cell, str) for column in others for cell in column)
 
 
 def _rises(row: Sequence[Any]) -> bool:
