@@ -48,6 +48,8 @@ _VALUES = frozenset(
 _TIMES = frozenset({"time", "timestamp", "date", "datetime"})
 INDEXES = frozenset({"", "unnamed0", "indexlevel0", "rownames"})
 """Names of columns that number or name the rows."""
+OTUS = frozenset({"otuid", "featureid", "asvid"})
+"""Names of the first column of a matrix of samples, as programs for sequences write them."""
 _SHOWN = 12
 """Number of columns listed in a message."""
 

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from papilio.errors import InputError
-from papilio.storage.column_choice import are_names, is_extra, is_known_name, plain_name
+from papilio.storage.column_choice import OTUS, are_names, is_extra, is_known_name, plain_name
 from papilio.storage.evidence import (
     Cell,
     Evidence,
@@ -152,6 +152,8 @@ def _possible(seen: Evidence) -> list[Layout]:
     if seen.are_named_ends or seen.width < 1:
         is_wide = seen.key is not None and len(seen.values) > 3 and isinstance(seen.columns[seen.key][0], str)
         return ["edges", "matrix"] if is_wide and not seen.are_asked_ends and _may_be_matrix(seen) else ["edges"]
+    if seen.names and plain_name(seen.name(0)) in OTUS and seen.is_value_table:
+        return ["matrix"]
     if not seen.names and seen.source.lower().endswith(".gmt"):
         return ["groups"]
     if not seen.is_value_table:
@@ -291,10 +293,13 @@ def _are_ids(seen: Evidence) -> bool:
 
 def _is_like_groups(seen: Evidence) -> bool:
     """Return whether rows of one length may be groups: their entries differ, and all columns share their labels."""
-    if seen.names or len(seen.rows) < 3 or seen.ends != (0, 1) or seen.width > 64:
+    if seen.names or len(seen.rows) < 2 or seen.ends != (0, 1) or seen.width > 64:
         return False
     if any(cell is None for row in seen.rows for cell in row):
         return False
+    if len(seen.rows) == 2:  # too few to tell attributes from members
+        is_open = seen.width > 2 and not (seen.has_blanks or seen.are_asked_ends or seen.signed)
+        return is_open and all(isinstance(cell, str) and cell not in _ARROWS for row in seen.rows for cell in row)
     labels = [set(column) for column in seen.columns]
     if seen.width == 2:
         rows = list(map(tuple, seen.rows))

@@ -22,13 +22,16 @@ _LEAST_ROWS = 2
 
 def is_quoted_table(lines: Sequence[bytes]) -> bool:
     """Return whether all lines consist of fields separated by single blanks, and begin with a quoted one."""
-    return len(lines) > _LEAST_ROWS and all(line[:1] == b'"' and _LINE.fullmatch(line.rstrip()) for line in lines)
+    names, *rows = (line.rstrip() for line in lines)
+    are_fields = all(line[:1] == b'"' and _LINE.fullmatch(line) for line in rows)
+    is_name = re.fullmatch(rb'"[^"]+"', names) and all(_NUMBER.fullmatch(row.rpartition(b" ")[2]) for row in rows)
+    return len(rows) >= _LEAST_ROWS and are_fields and bool(is_name or (names[:1] == b'"' and _LINE.fullmatch(names)))
 
 
 def is_tabbed_table(lines: Sequence[bytes]) -> bool:
     """Return whether all lines have the same number of tabs, except a first one with one tab less."""
     counts = [line.count(b"\t") for line in lines]
-    return len(lines) > _LEAST_ROWS and counts[0] > 0 and set(counts[1:]) == {counts[0] + 1}
+    return len(lines) > _LEAST_ROWS and set(counts[1:]) == {counts[0] + 1}
 
 
 def names_with_rows(names: Sequence[bytes], rows: Sequence[Sequence[bytes]], *, quoted: bool) -> list[bytes]:
@@ -37,7 +40,7 @@ def names_with_rows(names: Sequence[bytes], rows: Sequence[Sequence[bytes]], *, 
     ``rows`` are the fields of the lines after the names; ``quoted``: whether it is one of :func:`is_quoted_table`.
     """
     width, first = len(names) + 1, [row[0] for row in rows if row]
-    if len(rows) < _LEAST_ROWS or len(names) < 2 or any(len(row) != width for row in rows):
+    if len(rows) < _LEAST_ROWS or not names or any(len(row) != width for row in rows):
         return []
     if len(set(first)) < len(rows) or any(map(_NUMBER.fullmatch, names)):
         return []

@@ -11,6 +11,7 @@ from dataclasses import replace
 from papilio.errors import InputError
 from papilio.storage.column_choice import (
     INDEXES,
+    OTUS,
     Decimal,
     are_named_ends,
     are_names,
@@ -406,7 +407,7 @@ def _named_by_comment(head: Head, layout: TextLayout, first: list[bytes]) -> tup
     names = tuple(part.decode(errors="replace") for part in fields)
     if len(names) != len(first):
         return ()
-    is_table = layout.format in ("csv", "tsv") and len(names) > 2
+    is_table = layout.format in ("csv", "tsv") and (len(names) > 2 or plain_name(names[0]) in OTUS)
     return names if is_table or (are_names(names) and pick_ends(names) is not None) else ()
 
 
@@ -429,8 +430,10 @@ def _is_numeric(part: bytes) -> bool:
 
 
 def _is_numbered(first: list[bytes], second: list[bytes]) -> bool:
-    """Return whether the first line has numbers as names, after a first one without a name, as pandas writes them."""
-    if len(first) < 2 or len(first) != len(second) or first[0] or not second[0]:
+    """Return whether the first line has numbers as names, after the usual name of an index, often none."""
+    if len(first) < 2 or len(first) != len(second) or not second[0]:
+        return False
+    if plain_name(first[0].decode(errors="replace")) not in INDEXES:
         return False
     return all(map(_is_numeric, first[1:])) and len(set(first)) == len(first)
 
