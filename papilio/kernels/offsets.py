@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.kernels.jit import Ints, compiled
+from papilio.kernels.jit import Index, Ints, compiled
 
 
 @compiled
@@ -29,3 +29,15 @@ def offsets_of(sizes: Ints) -> Ints:
     offsets = np.zeros(sizes.size + 1, np.int64)
     np.cumsum(sizes, out=offsets[1:])
     return offsets
+
+
+@compiled
+def lower_bound(values: NDArray[Any], begin: Index, stop: Index, bound: Index) -> Index:
+    """Return the first place in ``[begin, stop)`` with a value of at least ``bound``, or ``stop``."""
+    while begin < stop:
+        middle = (begin + stop) >> 1
+        if np.int64(values[middle]) < bound:
+            begin = middle + 1
+        else:
+            stop = middle
+    return begin

@@ -60,8 +60,7 @@ def rows_near_on_device(device: Device, index: BicliqueDeviceIndex, children: Ch
         lefts = take_lists(device, arrays["indptr"], np.flatnonzero(is_left), arrays["columns"])
         _mark_shared(lefts, roots, hop[places[has_root]], is_right)
         rights = take_lists(device, arrays["right_indptr"], np.flatnonzero(is_right), arrays["right_rows"])
-    graph = NearGraph(lefts, rights, rights.indptr[lefts.ids], hop, False)
-    return Near(graph, places, ends, common)
+    return Near(NearGraph(lefts, rights, hop, False), places, ends, common)
 
 
 def take_lists(device: Device, offsets: Any, rows: NDArray[np.int64], ids: Any) -> Rows:

@@ -27,6 +27,7 @@ from papilio.kernels.biclique.index import BicliqueIndex
 from papilio.kernels.biclique.items import BicliqueItems
 from papilio.kernels.biclique.local import LeftGraph
 from papilio.kernels.jit import Ints, compiled
+from papilio.kernels.offsets import lower_bound
 from papilio.kernels.probe import FIELDS, NODES, WORDS, Found, count_ways
 from papilio.kernels.threads import ChunkRunner, cut_by_cost
 from papilio.kernels.tree.bits import ONE, Words, fill_span, lowest_bit, popcount, words_of
@@ -51,14 +52,13 @@ PROBE_REPEATS = 4
 
 
 class NearGraph(NamedTuple):
-    """The rows that probes read; ``after`` is as in :class:`~papilio.kernels.biclique.local.LeftGraph`, or earlier.
+    """The rows that probes read, all ascending.
 
     Without ``has_rows`` only roots and drawn children have rows in ``lefts``.
     """
 
     lefts: Rows
     rights: Rows
-    after: Ints
     hop: Ids32
     has_rows: bool
 
@@ -70,7 +70,8 @@ def _open_rows(
     """Write the rows of all later children of a child over the columns it shares with the root; return these columns.
 
     The child is a place in ``hop``, where the children of the root end at ``end``. Walks the columns or the rows of
-    the children, whichever have fewer entries. ``number`` and ``place`` are 0 before and after.
+    the children, whichever have fewer entries. ``number`` and ``place`` are 0 before and after; ``shared`` gets each
+    column, and its first entry after the child.
     """
     lefts, rights, kid = graph.lefts, graph.rights, graph.hop[child]
     for at in range(lefts.indptr[root], lefts.indptr[root + 1]):
@@ -78,9 +79,11 @@ def _open_rows(
     common = by_columns = by_rows = 0
     for at in range(lefts.indptr[kid], lefts.indptr[kid + 1]):
         if number[lefts.ids[at]]:
-            shared[common] = at
+            column = lefts.ids[at]
+            first = lower_bound(rights.ids, rights.indptr[column], rights.indptr[column + 1], kid + 1)
+            shared[2 * common], shared[2 * common + 1] = column, first
             common += 1
-            by_columns += rights.indptr[lefts.ids[at] + 1] - graph.after[at]
+            by_columns += rights.indptr[column + 1] - first
     for at in range(lefts.indptr[root], lefts.indptr[root + 1]):
         number[lefts.ids[at]] = 0
     n_words = words_of(common)
@@ -91,7 +94,7 @@ def _open_rows(
         for later in range(child + 1, end):
             place[graph.hop[later]] = later - child
         for j in range(common):
-            for at in range(graph.after[shared[j]], rights.indptr[lefts.ids[shared[j]] + 1]):
+            for at in range(shared[2 * j + 1], rights.indptr[shared[2 * j] + 1]):
                 row = place[rights.ids[at]]
                 if row:
                     rows[(row - 1) * n_words + (j >> 6)] |= ONE << np.uint64(j & 63)
@@ -99,7 +102,7 @@ def _open_rows(
             place[graph.hop[later]] = 0
     else:
         for j in range(common):
-            number[lefts.ids[shared[j]]] = j + 1
+            number[shared[2 * j]] = j + 1
         for later in range(child + 1, end):
             other = graph.hop[later]
             for at in range(lefts.indptr[other], lefts.indptr[other + 1]):
@@ -107,7 +110,7 @@ def _open_rows(
                 if j >= 0:
                     rows[(later - child - 1) * n_words + (j >> 6)] |= ONE << np.uint64(j & 63)
         for j in range(common):
-            number[lefts.ids[shared[j]]] = 0
+            number[shared[2 * j]] = 0
     return common
 
 
@@ -375,7 +378,7 @@ def rows_near(graph: LeftGraph, children: Children) -> Near:
 
 
 def _all_rows(graph: LeftGraph) -> NearGraph:
-    return NearGraph(graph.lefts, graph.rights, graph.after, graph.hop, True)
+    return NearGraph(graph.lefts, graph.rights, graph.hop, True)
 
 
 def measure_probes(
@@ -396,7 +399,7 @@ def measure_probes(
         widest = int(words.max(initial=0))
         lengths = rows + widest, columns, int(wide.max(initial=0)), widest, 1
         marks = np.zeros(index.n_right, np.int32), np.zeros(index.n_left, np.int32)
-        shared = np.empty(int(near.common.max(initial=0)) + 1, np.int64)
+        shared = np.empty(2 * int(near.common.max(initial=0)), np.int64)
         return *marks, shared, *(np.empty(n, np.uint64) for n in lengths)
 
     def walk(room: Any, begin: int, end: int) -> None:
@@ -574,7 +577,7 @@ def measure_counts(index: BicliqueIndex, graph: LeftGraph, items: Ints, seeds: W
         n_words = longest * words_of(most)
         return (
             np.zeros(index.n_right, np.int32), np.zeros(index.n_left, np.int32), np.empty(n_words, np.uint64),
-            np.empty(most + 1, np.int64), np.empty(n_words, np.uint64), np.empty(longest, np.int64),
+            np.empty(2 * most, np.int64), np.empty(n_words, np.uint64), np.empty(longest, np.int64),
             np.empty(longest), np.empty(32), np.empty(1, np.uint64),
         )  # fmt: skip
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.kernels.jit import Counters, Ids, Index, Ints, Sums, compiled, fetch_add
+from papilio.kernels.offsets import lower_bound
 from papilio.kernels.threads import ChunkRunner
 from papilio.kernels.wedge.graph import ONE_KIND, WedgeRows, order_falling
 from papilio.kernels.wedge.loops import NARROW_LIMIT, Tables, add_to_sums, clear_start, scan_start
@@ -102,18 +103,6 @@ class _Blocks(NamedTuple):
 
     ``base`` is the rank of the first middle.
     """
-
-
-@compiled
-def lower_bound(values: Ids | Ranks, begin: Index, stop: Index, bound: Index) -> Index:
-    """Return the first place in ``[begin, stop)`` with a value of at least ``bound``, or ``stop``."""
-    while begin < stop:
-        middle = (begin + stop) >> 1
-        if np.int64(values[middle]) < bound:
-            begin = middle + 1
-        else:
-            stop = middle
-    return begin
 
 
 @compiled

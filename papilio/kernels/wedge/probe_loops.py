@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.kernels.jit import Index, Ints, compiled
+from papilio.kernels.offsets import lower_bound
 from papilio.kernels.probe import Prober
 from papilio.kernels.threads import ChunkRunner, cut_by_cost
 from papilio.kernels.tree.bits import Words
 from papilio.kernels.tree.probe_loops import Floats, draw_wide
 from papilio.kernels.wedge.graph import WedgeRows
 from papilio.kernels.wedge.loops import counter_of, first_middle, open_middle
-from papilio.kernels.wedge.part import lower_bound
 from papilio.motifs import BalancedButterfly, Motif
 
 _MOST_SIZES = 1029
