@@ -46,7 +46,7 @@ NAMES_OF_ROWS = frozenset(
     | {"station", "quadrat", "location", "patient", "subject", "respondent", "participant", "case", "name", "no", "nr"}
     | {"number", "code", "year", "date", "actor", "woman", "firm", "country"}
 )
-"""Usual names of columns that name the rows of a matrix, besides those of ends and ids."""
+"""Usual names of columns that name the rows of a matrix, besides the usual names of ends and ids."""
 
 
 _ATTRIBUTES = frozenset({"taxonomy", "consensuslineage", "lineage"})

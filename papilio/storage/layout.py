@@ -93,7 +93,7 @@ def decide(seen: Evidence, asked: Layout | None, *, bipartite: bool = True) -> P
 
 
 def _as_asked(seen: Evidence, asked: Layout) -> Plan:
-    """Return how to read a source in the layout that was asked for; raise InputError if its type rules that out."""
+    """Return how to read a source in a chosen layout; raise InputError if its type rules that out."""
     possible: tuple[Layout, ...] = ()
     if seen.places is not None:
         possible = ("matrix", "adjacency")

@@ -21,7 +21,7 @@ class CliqueProber(Prober):
     """Probes of k-cliques; ``rows_of`` returns the later neighbours of some roots and of these neighbours, on the host.
 
     ``roots`` (n_items,) is the root of each item, ``limits`` the least and most vertices, ``per`` a code of
-    :mod:`.loops`, ``max_later`` the most later neighbours of any vertex, ``narrowing`` that of the engine.
+    :mod:`.loops`, ``max_later`` the most later neighbours of any vertex, ``narrowing`` when matrices are narrowed.
     """
 
     def __init__(

@@ -22,7 +22,7 @@ def _lay_near(
 ) -> None:
     """Fill the rows around some roots: the earlier ones, then the later ones, with the columns shared with the root.
 
-    ``shared`` are those of the later ones; ``mark`` is 0 before and after.
+    ``shared`` counts them for the later ones; ``mark`` is 0 before and after.
     """
     for i in range(chosen.size):
         root, to = chosen[i], near.hop_indptr[chosen[i]]
@@ -42,7 +42,7 @@ def _lay_near(
 
 
 def copy_roots(device: Device, index: BicliqueDeviceIndex, roots: MaximalRoots, items: Ints) -> Roots:
-    """Copy what the probes of some items read, as :func:`~papilio.kernels.maximal.roots.lay_roots`; the rest is empty.
+    """Copy what the probes of some items read, as :func:`~papilio.kernels.maximal.roots.lay_roots`; other rows are empty.
 
     That is the rows around each root, with the columns that they share; these rows and the root by columns; and the
     columns of the root by rows.
