@@ -42,7 +42,7 @@ def _lay_near(
 
 
 def copy_roots(device: Device, index: BicliqueDeviceIndex, roots: MaximalRoots, items: Ints) -> Roots:
-    """Copy what the probes of some items read, as :func:`~papilio.kernels.maximal.roots.lay_roots`; other rows are empty.
+    """Copy what probes of some items read, as :func:`~papilio.kernels.maximal.roots.lay_roots`; the others are empty.
 
     That is the rows around each root, with the columns that they share; these rows and the root by columns; and the
     columns of the root by rows.
