@@ -154,6 +154,8 @@ def _possible(seen: Evidence) -> list[Layout]:
         return ["edges", "matrix"] if is_wide and not seen.are_asked_ends and _may_be_matrix(seen) else ["edges"]
     if seen.names and plain_name(seen.name(0)) in OTUS and seen.is_value_table:
         return ["matrix"]
+    if sum(map(is_extra, seen.names)) > 1:
+        return ["edges"]  # a value and a time
     if not seen.names and seen.source.lower().endswith(".gmt"):
         return ["groups"]
     if not seen.is_value_table:
@@ -331,16 +333,14 @@ def _is_like_named_groups(seen: Evidence) -> bool:
 def _is_wide_and_bare(seen: Evidence) -> bool:
     """Return whether rows without names are long, as edges seldom are.
 
-    They hold words in four columns or more, or begin with another word each and have five columns or more.
+    They hold words in four columns or more, or have five columns or more that are not all numbers.
     """
     if seen.names or seen.width < 4 or seen.ends != (0, 1) or seen.are_asked_ends or seen.signed or seen.filtered:
         return False
-    first, *others = seen.columns
+    others = seen.columns[1:]
     if any(cell in _ARROWS for column in others for cell in column):
         return False
-    if seen.width > 4 and len(set(first)) == len(first) and all(isinstance(cell, str) for cell in first):
-        return True
-    return all(isinstance(cell, str) for column in others for cell in column)
+    return seen.width > 4 or all(isinstance(cell, str) for column in others for cell in column)
 
 
 def _rises(row: Sequence[Any]) -> bool:

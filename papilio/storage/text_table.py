@@ -352,6 +352,7 @@ def _skip_header(
     guessed = False
     if has_names is None:
         has_names = _is_header(line, second) or _is_numbered(line, second) or _is_above_numbers(line, rows)
+        has_names = has_names or _names_rows(line, second)
         if not has_names and layout.format in ("csv", "tsv"):
             guessed = has_names = _is_apart(line, [fields_of(layout, other) for other in data[1:]])
     if has_names and not numbers and like is not None and not like.names:
@@ -436,6 +437,14 @@ def _is_numbered(first: list[bytes], second: list[bytes]) -> bool:
     if plain_name(first[0].decode(errors="replace")) not in INDEXES:
         return False
     return all(map(_is_numeric, first[1:])) and len(set(first)) == len(first)
+
+
+def _names_rows(first: list[bytes], second: list[bytes]) -> bool:
+    """Return whether a line of four fields or more begins with a usual name of a column that names the rows."""
+    if not 3 < len(first) == len(second) or not second[0]:
+        return False
+    is_name = plain_name(first[0].decode(errors="replace")) in NAMES_OF_ROWS
+    return is_name and first[0] != second[0] and len(set(first)) == len(first)
 
 
 def _is_above_numbers(first: list[bytes], rows: list[list[bytes]]) -> bool:

@@ -433,7 +433,7 @@ def test_tables_of_other_programs(tmp_path: Path, name: str) -> None:
 
 
 DOUBTFUL = {
-    "names of columns that are numbers": ("species,1999,2000,2001\na,1,2,0\nb,0,1,0\n", "names of columns, or a row"),
+    "names of columns that are numbers": ("K7,1999,2000,2001\na,1,2,0\nb,0,1,0\n", "names of columns, or a row"),
     "names of rows that are numbers": ("7,0,2,0,0\n3,1,0,0,0\n5,0,0,1,0\n", "column 1 holds another number"),
     "columns of a dictionary": ({"source": ["a", "b"], "target": ["x", "y"]}, "pass pandas.DataFrame"),
     "an index that is an end": (
