@@ -49,7 +49,7 @@ benchmark: $(VENV)/.test
 	$(BIN)/python -m benchmarks.butterfly --engine $(if $(CUDA),gpu,cpu)
 
 # A wheel and an sdist in dist/, with machine code for GPUs and CPUs, and both tried: each installs into an empty environment and
-# counts. The first run compiles some 340 modules for GPUs and 190 files for CPUs; ten of the modules take 17 s of processor time. Later
+# counts. The first run compiles some 300 modules for GPUs and 190 files for CPUs; ten of the modules take 17 s of processor time. Later
 # runs take what has not changed: names of files are stamps of their sources.
 # `make wheel -j4` compiles in four processes, `make wheel` in one for each processor.
 JOBS = $(patsubst -j%,%,$(filter -j%,$(MAKEFLAGS)))

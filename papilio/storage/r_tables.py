@@ -22,10 +22,12 @@ _LEAST_ROWS = 2
 
 def is_quoted_table(lines: Sequence[bytes]) -> bool:
     """Return whether all lines consist of fields separated by single blanks, and begin with a quoted one."""
+    if len(lines) <= _LEAST_ROWS:
+        return False
     names, *rows = (line.rstrip() for line in lines)
     are_fields = all(line[:1] == b'"' and _LINE.fullmatch(line) for line in rows)
     is_name = re.fullmatch(rb'"[^"]+"', names) and all(_NUMBER.fullmatch(row.rpartition(b" ")[2]) for row in rows)
-    return len(rows) >= _LEAST_ROWS and are_fields and bool(is_name or (names[:1] == b'"' and _LINE.fullmatch(names)))
+    return are_fields and bool(is_name or (names[:1] == b'"' and _LINE.fullmatch(names)))
 
 
 def is_tabbed_table(lines: Sequence[bytes]) -> bool:

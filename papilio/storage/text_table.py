@@ -351,8 +351,8 @@ def _skip_header(
             return replace(layout, names=like.names), first
     guessed = False
     if has_names is None:
-        has_names = _is_header(line, second) or _is_numbered(line, second) or _is_above_numbers(line, rows)
-        has_names = has_names or _names_rows(line, second)
+        by_two = _is_header(line, second) or _is_numbered(line, second) or _names_rows(line, second)
+        has_names = by_two or _is_above_numbers(line, rows)
         if not has_names and layout.format in ("csv", "tsv"):
             guessed = has_names = _is_apart(line, [fields_of(layout, other) for other in data[1:]])
     if has_names and not numbers and like is not None and not like.names:

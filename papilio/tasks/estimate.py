@@ -15,7 +15,7 @@ quantiles are Student's, with degrees of freedom from the fourth moment.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from math import ceil, copysign, frexp, inf, isfinite, ldexp, sqrt
+from math import cbrt, ceil, copysign, frexp, inf, isfinite, ldexp, sqrt
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
@@ -156,7 +156,7 @@ class Sample(NamedTuple):
     def interval(self, confidence: float, known: int) -> tuple[float, float]:
         """Return the interval that holds the count with this probability; its lower end is at least ``known``."""
         t = _student(NormalDist().inv_cdf(0.5 + confidence / 2), self.freedom)
-        low, high = (self.value - self.std_error * float(_unskewed(x, self.skewness)) for x in (t, -t))
+        low, high = (self.value - self.std_error * _unskewed(x, self.skewness) for x in (t, -t))
         return max(low, float(known)), high
 
     def slices_needed(self, shares: tuple[float, ...], error: float, confidence: float) -> int:
@@ -194,14 +194,12 @@ def _student(z: float, freedom: float) -> float:
     return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
 
 
-def _unskewed(z: float, skewness: Any) -> Any:
-    """Return the quantile of a mean over its error, where the transformed one has the normal quantile ``z``.
-
-    ``skewness`` is a number or an array.
-    """
-    is_even = np.abs(skewness) < 1e-6
-    skewness = np.where(is_even, 1.0, np.clip(skewness, -3.0, 3.0))
-    return np.where(is_even, z, 3 / skewness * (np.cbrt(1 + skewness * (z - skewness / 6)) - 1))
+def _unskewed(z: float, skewness: float) -> float:
+    """Return the quantile of a mean over its error, where the transformed one has the normal quantile ``z``."""
+    if abs(skewness) < 1e-6:
+        return z
+    skewness = min(max(skewness, -3.0), 3.0)
+    return 3 / skewness * (cbrt(1 + skewness * (z - skewness / 6)) - 1)
 
 
 @dataclass(frozen=True)

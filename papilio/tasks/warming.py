@@ -19,7 +19,9 @@ import numpy as np
 from papilio.errors import InputError, UnsupportedError
 from papilio.families import FAMILIES, Question, family_of
 from papilio.graph import BipartiteGraph, UnipartiteGraph
+from papilio.kernels.biclique.gpu_prober import compile_marks
 from papilio.kernels.engine import EngineName
+from papilio.kernels.maximal.gpu_prober import compile_near
 from papilio.kernels.null.cpu import make_randomizer
 from papilio.kernels.null.models import NULL_NAMES, NullModel, NullName
 from papilio.kernels.peel.decompose import decompose_graph
@@ -81,6 +83,8 @@ def list_compilations(engines: tuple[EngineName, ...]) -> Iterator[tuple[str, Ca
     if "cpu" in engines:
         asked = ask_pairs(graph, Projection("u"), 0, np.empty(0, np.int32), graph.degree_v)
         yield "rows of projections that a GPU finds (cpu)", partial(compile_completion, asked, graph.degree_u)
+        yield "rows that probes read from a GPU, bicliques (cpu)", compile_marks
+        yield "rows that probes read from a GPU, maximal bicliques (cpu)", compile_near
         places = np.arange(_SIDE)
         paths = (
             BipartiteGraph.from_edges(places, places // 2, sign=1 - 2 * (places & 1)),
@@ -92,21 +96,17 @@ def list_compilations(engines: tuple[EngineName, ...]) -> Iterator[tuple[str, Ca
 
 
 def _ask(question: Question, name: EngineName, threads: int, side: int) -> None:
-    """Run a question on a complete graph, and on CPUs its probes, as plans and estimates of larger graphs do."""
+    """Run a question on a complete graph, and its probes, as plans and estimates of larger graphs do."""
     warm_engine(question, name, threads, None, side)
-    if name != "cpu":
-        return
     engine = question.load_engine(name, threads, None)
     graph = complete_graph(question.family.graph_kind, side, signed=question.motif.needs_signs)
     prepared = engine.prepare(graph, question.motif, question.per)
     items, seeds = np.zeros(min(1, prepared.n_items), np.int64), np.ones(min(1, prepared.n_items), np.uint64)
-    probes: list[Callable[[], Any]] = [
-        lambda: engine.prober(prepared).walk(items, seeds), lambda: engine.prober(prepared).count_lots,
-        lambda: engine.prober(prepared).count(items, seeds),
-    ]  # fmt: skip
-    for use in probes:
-        with suppress(UnsupportedError):
-            use()
+    with suppress(UnsupportedError):
+        prober = engine.prober(prepared)
+        for use in (prober.walk, lambda *_: prober.count_lots, prober.count):
+            with suppress(UnsupportedError):
+                use(items, seeds)
 
 
 def _sample(graph: BipartiteGraph | UnipartiteGraph, model: NullName) -> None:

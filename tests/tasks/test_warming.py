@@ -53,10 +53,12 @@ def test_what_is_compiled_ahead_is_not_compiled_again(compilations: list[str], m
     monkeypatch.setattr(warming, "decompose_graph", lambda *args, **settings: None)
     warm_engine.cache_clear()
     told: list[str] = []
-    assert warming.warm_everything(("cpu",), lambda what, seconds: told.append(what)) == 13
+    assert warming.warm_everything(("cpu",), lambda what, seconds: told.append(what)) == 15
     assert told == [
         *(f"butterfly per {per} (cpu)" for per in ("total", "vertex", "edge")),
         "wing numbers (cpu)", "tip numbers (cpu)", "rows of projections that a GPU finds (cpu)",
+        "rows that probes read from a GPU, bicliques (cpu)",
+        "rows that probes read from a GPU, maximal bicliques (cpu)",
         *(f"samples of the null model {name}, bipartite (cpu)" for name in NULL_NAMES),
         *(f"samples of the null model {name}, unipartite (cpu)" for name in NULL_NAMES if name != "signs"),
     ]  # fmt: skip

@@ -188,6 +188,20 @@ class _Counters(NamedTuple):
 
 
 @compiled
+def share_row(rows: Rows, one: int, other: int, shared: Ids32) -> int:
+    """List the ids that two ascending rows share; return their number."""
+    a, a_end, b, b_end, n = rows.indptr[one], rows.indptr[one + 1], rows.indptr[other], rows.indptr[other + 1], 0
+    while a < a_end and b < b_end:
+        first, second = rows.ids[a], rows.ids[b]
+        if first == second:
+            shared[n] = first
+            n += 1
+        a += first <= second
+        b += second <= first
+    return n
+
+
+@compiled
 def _place_after(lefts: Rows, rights: Rows, cursor: Ints, after: Ints, wedges: Ints) -> None:
     for left in range(wedges.size):
         for at in range(lefts.indptr[left], lefts.indptr[left + 1]):

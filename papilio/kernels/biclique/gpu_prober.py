@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.kernels.biclique.choice import Children
-from papilio.kernels.biclique.core import Ids32, Rows
+from papilio.kernels.biclique.core import Ids32, Rows, share_row
 from papilio.kernels.biclique.gpu_index import BicliqueDeviceIndex
 from papilio.kernels.biclique.index import BicliqueIndex, lay_graph
 from papilio.kernels.biclique.items import BicliqueItems
@@ -32,17 +32,17 @@ def probe_device(
 
 
 @compiled
-def _mark_shared(lefts: Rows, roots: Ints, kids: Ids32, shared: NDArray[np.bool_]) -> None:
-    """Mark the columns that each root shares with its child; rows are ascending."""
+def _mark_shared(lefts: Rows, roots: Ints, kids: Ids32, shared: Ids32, marks: NDArray[np.bool_]) -> None:
+    """Mark the columns that each root shares with its child; ``shared`` is room for a row."""
     for probe in range(roots.size):
-        a, a_end = lefts.indptr[roots[probe]], lefts.indptr[roots[probe] + 1]
-        b, b_end = lefts.indptr[kids[probe]], lefts.indptr[kids[probe] + 1]
-        while a < a_end and b < b_end:
-            one, other = lefts.ids[a], lefts.ids[b]
-            if one == other:
-                shared[one] = True
-            a += one <= other
-            b += other <= one
+        for at in range(share_row(lefts, roots[probe], kids[probe], shared)):
+            marks[shared[at]] = True
+
+
+def compile_marks() -> None:
+    """Compile what the host does with rows; the same for all questions."""
+    none = np.zeros(0, np.int32)
+    _mark_shared(Rows(np.zeros(1, np.int64), none), np.zeros(0, np.int64), none, none, np.zeros(0, np.bool_))
 
 
 def rows_near_on_device(device: Device, index: BicliqueDeviceIndex, children: Children) -> Near:
@@ -58,7 +58,7 @@ def rows_near_on_device(device: Device, index: BicliqueDeviceIndex, children: Ch
         common[has_root] = device.to_host(take(device, arrays["hop_common"], device.to_device(at)))
         is_left[roots] = is_left[hop[places[has_root]]] = True
         lefts = take_lists(device, arrays["indptr"], np.flatnonzero(is_left), arrays["columns"])
-        _mark_shared(lefts, roots, hop[places[has_root]], is_right)
+        _mark_shared(lefts, roots, hop[places[has_root]], np.empty(index.n_right, np.int32), is_right)
         rights = take_lists(device, arrays["right_indptr"], np.flatnonzero(is_right), arrays["right_rows"])
     return Near(NearGraph(lefts, rights, hop, False), places, ends, common)
 

@@ -34,7 +34,6 @@ from papilio.kernels.tree.bits import ONE, Words, fill_span, lowest_bit, popcoun
 from papilio.kernels.tree.pivot import count_bits, transpose_bits
 from papilio.kernels.tree.probe_loops import (
     Floats,
-    add_by_lanes,
     draw,
     draw_least,
     draw_weighted,
@@ -442,23 +441,22 @@ def _weigh_pieces(
     pieces: tuple[Ids32, Ints, Ints],
     law: int,
     by_common: Floats,
-    room: tuple[Floats, Floats],
+    weights: Floats,
     lots: Floats,
 ) -> None:
     roots, firsts, lasts = pieces
-    weights, sums = room
     for piece in range(roots.size):
         if roots[piece] >= 0:
             first, last, end = firsts[piece], lasts[piece], hop_indptr[roots[piece] + 1]
             _weigh_children(hop_common, first, last, end, law, by_common, weights)
-            lots[piece] = add_by_lanes(weights, last - first, sums)
+            lots[piece] = weights[: last - first].sum()
 
 
 def weigh_pieces(index: BicliqueIndex) -> Floats:
     """Return the weights of pieces in the draws for estimates of counts, shape (n_pieces,)."""
     tables = make_count_tables(index.sizes, int(index.hop_common.max(initial=0)))
     lots, pieces = np.zeros(index.item_root.size), (index.item_root, index.item_first, index.item_last)
-    room = np.empty(int((index.item_last - index.item_first).max(initial=0))), np.empty(32)
+    room = np.empty(int((index.item_last - index.item_first).max(initial=0)))
     _weigh_pieces(index.hop_indptr, index.hop_common, pieces, tables.law, tables.children, room, lots)
     return lots
 
@@ -492,7 +490,7 @@ def _count_sets(
     sizes: tuple[int, int, int],
     tables: tuple[Floats, Floats],
     state: Words,
-    room: tuple[Words, Ints, Floats, Floats],
+    room: tuple[Words, Ints, Floats],
 ) -> float:
     """Return an estimate of the bicliques of a root, its child and one or more of n rows; the rows are kept.
 
@@ -501,7 +499,7 @@ def _count_sets(
     """
     min_left, max_left, least = sizes
     ways, by_columns = tables
-    kept, shared, weights, sums = room
+    kept, shared, weights = room
     weight, total = 1.0, 0.0
     n = _cut_rows(rows, n, n_words, -1, least, kept, shared)
     for size in range(3, max_left + 1):
@@ -510,7 +508,7 @@ def _count_sets(
         if size >= min_left:
             for i in range(n):
                 weights[i] = ways[shared[i]]
-            total += weight * add_by_lanes(weights, n, sums) / (size - 2)
+            total += weight * weights[:n].sum() / (size - 2)
         if size == max_left:
             break
         for i in range(n):
@@ -531,13 +529,13 @@ def _probe_counts(
     sizes: tuple[int, int, int],
     tables: tuple[Floats, Floats, Floats, int],
     seeds: Words,
-    room: tuple[Ids32, Ids32, Words, Ints, Words, Ints, Floats, Floats, Words],
+    room: tuple[Ids32, Ids32, Words, Ints, Words, Ints, Floats, Words],
     found: Floats,
 ) -> None:
     """Estimate the bicliques of pieces."""
     roots, firsts, lasts = pieces
     ways, by_columns, by_common, law = tables
-    number, place, rows, shared, kept, kept_sizes, weights, sums, state = room
+    number, place, rows, shared, kept, kept_sizes, weights, state = room
     min_left, max_left, least = sizes
     for probe in range(begin, end):
         root, first, last = roots[probe], firsts[probe], lasts[probe]
@@ -556,7 +554,7 @@ def _probe_counts(
             repeats = PROBE_REPEATS if max_left > 3 else 1
             below = 0.0
             for _ in range(repeats):
-                room_of_sets = kept, kept_sizes, weights, sums
+                room_of_sets = kept, kept_sizes, weights
                 below += _count_sets(rows, n, n_words, sizes, (ways, by_columns), state, room_of_sets)
             total += below / repeats
         found[probe] = weight * total
@@ -578,7 +576,7 @@ def measure_counts(index: BicliqueIndex, graph: LeftGraph, items: Ints, seeds: W
         return (
             np.zeros(index.n_right, np.int32), np.zeros(index.n_left, np.int32), np.empty(n_words, np.uint64),
             np.empty(2 * most, np.int64), np.empty(n_words, np.uint64), np.empty(longest, np.int64),
-            np.empty(longest), np.empty(32), np.empty(1, np.uint64),
+            np.empty(longest), np.empty(1, np.uint64),
         )  # fmt: skip
 
     def walk(room: Any, begin: int, end: int) -> None:

@@ -12,12 +12,12 @@ and a child. Operations that take longer than a word count as several.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.kernels.biclique.core import Ids32
+from papilio.kernels.biclique.core import Ids32, share_row
 from papilio.kernels.jit import Index, Ints, compiled, inlined
 from papilio.kernels.maximal.loops import (
     Limits,
@@ -89,22 +89,6 @@ def _bound_kids(roots: Roots, item: int, bounds: Ints) -> int:
         common = graph.hop_common[at + kid]
         bounds[kid] = _bound(later - kid, common) if common < degree else 0
     return int(n)
-
-
-@compiled
-def _share_columns(graph: Any, root: int, kid: int, shared: Ids32) -> int:
-    """List the columns that two rows share; return their number."""
-    lefts, n = graph.lefts, 0
-    a, a_end = lefts.indptr[root], lefts.indptr[root + 1]
-    b, b_end = lefts.indptr[kid], lefts.indptr[kid + 1]
-    while a < a_end and b < b_end:
-        one, other = lefts.ids[a], lefts.ids[b]
-        if one == other:
-            shared[n] = one
-            n += 1
-        a += one <= other
-        b += other <= one
-    return n
 
 
 @compiled
@@ -303,7 +287,7 @@ def _probe_child(
     """Probe below a child of an item, numbered among the rows around the root."""
     graph, root = roots.graph, roots.root[item]
     base = graph.hop_indptr[root]
-    size = _share_columns(graph, root, graph.hop[base + kid], room.shared)
+    size = share_row(graph.lefts, root, graph.hop[base + kid], room.shared)
     met = _meet(roots, root, size, room)
     first = roots.n_earlier[root] + roots.first[item] - roots.later_at[root]
     n, n_excluded, joined = _sort_rows(roots, root, kid, first, size, limits.min_columns, room)

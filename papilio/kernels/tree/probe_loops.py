@@ -1,4 +1,4 @@
-"""Functions for the compiled probes of every search: random numbers, draws of children, sums.
+"""Functions for the compiled probes of every search: random numbers, and draws of children.
 
 See :mod:`papilio.kernels.probe`.
 """
@@ -120,20 +120,6 @@ def begin_probe(state: Words, seed: np.uint64, chances: Floats) -> None:
     """Start at a root, and draw the bounds that the probe uses; see :func:`draw_child`."""
     state[0] = seed
     chances[0], chances[1], chances[2] = 1.0, 1.0, np.float64(draw(state, 2))
-
-
-@compiled
-def add_by_lanes(values: Floats, n: int, sums: Floats) -> Any:
-    """Return the sum of n values in a warp's order of addition; ``sums`` is room for 32."""
-    sums[:] = 0.0
-    for i in range(n):
-        sums[i & 31] += values[i]
-    step = 16
-    while step:
-        for lane in range(step):
-            sums[lane] += sums[lane + step]
-        step >>= 1
-    return sums[0]
 
 
 @inlined
