@@ -4,7 +4,6 @@ from papilio.api.count import CensusResult as CensusResult
 from papilio.api.count import census as census
 from papilio.api.count import count as count
 from papilio.api.count import open_cluster as open_cluster
-from papilio.api.count import plan as plan
 from papilio.api.decompose import DecompositionResult as DecompositionResult
 from papilio.api.decompose import decompose as decompose
 from papilio.api.estimate import Estimate as Estimate
@@ -19,6 +18,7 @@ from papilio.api.jobs import verify_job as verify_job
 from papilio.api.listing import enumerate as enumerate
 from papilio.api.listing import plan_listing as plan_listing
 from papilio.api.partition import partition as partition
+from papilio.api.plan import plan as plan
 from papilio.api.project import ProjectedRows as ProjectedRows
 from papilio.api.project import project as project
 from papilio.api.rows import Rows as Rows

@@ -99,7 +99,7 @@ class ListingSupport:
     for each vertex. ``call`` is the class of the calls that list.
     """
 
-    listers: Names
+    engines: Names
     columns: Callable[[Any], Mapping[str, int | None]]
     numbers: Callable[[Any], Mapping[str, str]] = lambda motif: {}
     call: str = "papilio.api.listing:ListingCall"
@@ -141,23 +141,6 @@ class Family:
     not_listed: str = "bicliques of one p and one q, cliques of one k, and maximal ones of both can"
     has_checksum: bool = False  # whether partials have the sum of the hashes of all motifs
 
-    def rate(self, engine: EngineName, *, listing: bool = False) -> WorkRate:
-        """Return the rate of an engine."""
-        return (self.listed.rates if listing and self.listed is not None else self.rates)[engine]
-
-    def settle_engine(self, choice: EngineChoice, *, listing: bool = False) -> tuple[EngineChoice, str]:
-        """Return the engine to request, and the reason if there is only one.
-
-        Raises UnsupportedError for an engine that cannot count or list this family.
-        """
-        names = list(self.listed.listers if listing and self.listed else self.engines)
-        place = " and ".join({"cpu": "CPUs", "gpu": "GPUs"}[name] for name in names)
-        rule = f"{self.motif.name}s{self.condition} are {'listed' if listing else 'counted'} on {place}"
-        if choice in ENGINES and choice not in names:
-            given = " or ".join(map(repr, (*names, "auto")))
-            raise UnsupportedError(f"{rule}, and engine is {choice!r}; give {given}")
-        return (names[0], rule) if choice in ("auto", *names) and len(names) == 1 else (choice, "")
-
     def columns(self, motif: Motif) -> Mapping[str, int | None]:
         """Return the columns of a listing of ``motif``, see :class:`ListingSupport`.
 
@@ -188,7 +171,7 @@ def family_of(motif: Motif) -> Family:
     family = FAMILIES[motif.name]
     if isinstance(motif, Projection) and motif.samples is not None:
         assert family.listed is not None
-        listed = replace(family.listed, listers=_SAMPLED_PAIRS)
+        listed = replace(family.listed, engines=_SAMPLED_PAIRS)
         return replace(family, engines=_SAMPLED_PAIRS, listed=listed, condition=' with significance "degrees"')
     return family
 
@@ -284,17 +267,37 @@ class Question:
             return f"{self.motif.title} per {self.per}"
         return f"listing of {self.motif.title}, {self.listing.title(self.family.graph_kind)}"
 
-    def settle_engine(self, choice: EngineChoice) -> tuple[EngineChoice, str]:
-        """Return the engine to request, and the reason if only one counts, or lists, the motif."""
-        return self.family.settle_engine(choice, listing=self.listing is not None)
+    @property
+    def support(self) -> Family | ListingSupport:
+        """What counts the motif, or lists it: ``engines`` and their ``rates``."""
+        return self.family if self.listing is None or self.family.listed is None else self.family.listed
 
-    def rate(self, engine: EngineName) -> WorkRate:
-        """Return the predicted speed of an engine."""
-        return self.family.rate(engine, listing=self.listing is not None)
+    def settle_engine(self, choice: EngineChoice) -> tuple[EngineChoice, str]:
+        """Return the engine to request, and the reason if only one counts, or lists, the motif.
+
+        Raises UnsupportedError for an engine that does not.
+        """
+        names, does = list(self.support.engines), "counted" if self.listing is None else "listed"
+        place = " and ".join({"cpu": "CPUs", "gpu": "GPUs"}[name] for name in names)
+        rule = f"{self.motif.name}s{self.family.condition} are {does} on {place}"
+        if choice in ENGINES and choice not in names:
+            expected = " or ".join(map(repr, (*names, "auto")))
+            raise UnsupportedError(f"{rule}, and engine is {choice!r}; give {expected}")
+        return (names[0], rule) if choice in ("auto", *names) and len(names) == 1 else (choice, "")
+
+    @property
+    def engine_options(self) -> EngineOptions:
+        """The options that its engine is made with."""
+        return self.options
+
+    @property
+    def engine_key(self) -> tuple[Motif, EngineOptions, Listing | None, Ensemble | None]:
+        """What its engine depends on: equal for all granularities and graphs."""
+        return self.motif, self.engine_options, self.listing, self.ensemble
 
     def load_engine(self, name: EngineName, threads: int, memory_bytes: int | None) -> Engine:
         """Return the engine that counts or lists; parameters and errors as for :func:`load_engine`."""
-        options: dict[str, Any] = {"memory_bytes": memory_bytes, **dict(self.options)}
+        options: dict[str, Any] = {"memory_bytes": memory_bytes, **dict(self.engine_options)}
         if self.ensemble is None:
             return load_engine(self.motif, name, threads, listing=self.listing, **options)
         engine = load_engine(self.motif, name, 1, **options)  # one per thread, each with separate samples
@@ -343,7 +346,7 @@ def load_engine(
     if listing is not None:
         family.columns(motif)
         assert family.listed is not None
-        engines, chosen["listing"] = family.listed.listers, listing
+        engines, chosen["listing"] = family.listed.engines, listing
     if name not in engines:
         can = "" if listing is None else f" for listings, only for {' or '.join(engines)}"
         raise UnsupportedError(f"motif {motif.name!r} has no {name} engine{can}")

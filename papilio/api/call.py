@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property
@@ -16,7 +16,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypedDict, TypeVar
 
-from papilio.api.graph import GraphInput
+from papilio.api.graph import Graph
 from papilio.api.partition import fit_job
 from papilio.arguments import Bytes, Workers
 from papilio.cluster.driver import JobOutcome, count_job, plan_job
@@ -27,11 +27,12 @@ from papilio.errors import CapacityError, InputError
 from papilio.families import EngineChoice, Question
 from papilio.kernels.device.discovery import list_visible_ids, release_device_memory
 from papilio.motifs import Cell, Granularity, Motif
-from papilio.storage.files import local_path, os_errors_named
+from papilio.storage.files import is_url, local_path, os_errors_named
 from papilio.storage.listings import ListingShard
 from papilio.storage.reading import GraphOptions
+from papilio.storage.store import GraphStore
 from papilio.storage.tables import check_table_file
-from papilio.tasks.job import NO_BUDGET, Budget, JobSpec, held_graph, require_graph
+from papilio.tasks.job import NO_BUDGET, Budget, JobSpec, held_graph, job_of, require_graph
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.result import CountResult
 
@@ -138,7 +139,7 @@ class Call(ABC, Generic[Result]):
 
     def __init__(
         self,
-        source: GraphInput,
+        graph: Graph,
         question: Question,
         target: Path | None,
         *,
@@ -151,8 +152,9 @@ class Call(ABC, Generic[Result]):
         job: str | os.PathLike[str] | None = None,
     ) -> None:
         self.started = perf_counter()
-        require_graph(question, source.graph.kind, signed=source.graph.signed, source=source.name)
-        self.source, self.question, self.target = source, question, target
+        require_graph(question, graph.kind, signed=graph.signed, source=graph.name)
+        self.graph, self.question, self.target = graph, question, target
+        self.store = graph.store  # a graph in memory becomes one when a store is needed
         self.budget, self.parts, self.job = budget, parts, job
         self.cluster, self.workers = cluster, workers
         self.engine, _ = question.settle_engine(engine)
@@ -176,24 +178,45 @@ class Call(ABC, Generic[Result]):
             return self.parts is not None or kept.exists()
 
     @cached_property
-    def asked(self) -> JobSpec:
+    def spec(self) -> JobSpec:
         """The job before it is placed; hashes a graph in memory."""
-        return self.source.job(self.question)
+        return self.job_in("memory:")
+
+    def job_in(self, source: str) -> JobSpec:
+        """Return the job on the store, or on the graph that this process holds under ``source``."""
+        if self.store is not None:
+            return job_of(self.store, self.question)
+        return job_of(self.graph, self.question, source, self.graph.hash)
+
+    def stored(self, parent: Path) -> GraphStore:
+        """Return the store; a graph in memory is written to one under ``parent`` that ends with the call."""
+        self.store = self.graph.stored(self.stack, parent) if self.store is None else self.store
+        return self.store
 
     def make_job(self, executor: Executor) -> JobSpec:
         """Return the job, cut to fit in the memory of the workers, with a source that they can read."""
-        if self.source.store is None and executor.in_process:
-            source = self.stack.enter_context(held_graph(self.source.read()))
-            job = replace(self.asked, source=source)
+        if self.store is None and executor.in_process:
+            source = self.stack.enter_context(held_graph(self.graph.arrays()))
+            job = replace(self.spec, source=source)
         else:
             shared = Path.cwd() if executor.name == "existing" else Path(tempfile.gettempdir())
-            self.source.stored(self.stack, shared if self.target is None else self.target.parent)
-            job = self.source.job(self.question)
+            job = job_of(self.stored(shared if self.target is None else self.target.parent), self.question)
         return fit_job(self, job, executor) if self.in_parts else job
 
-    @abstractmethod
     def shard_parent(self, executor: Executor, job: JobSpec) -> Path | None:
-        """Return the directory for partial results if no session keeps them."""
+        """Return a directory for partial results that all workers can access, if no session keeps them."""
+        if executor.in_process or not job.vector_entries:
+            return None
+        if self.target is not None:
+            return self.target.parent
+        if executor.name != "existing":
+            return Path(tempfile.gettempdir())
+        if is_url(job.source):
+            raise InputError(
+                f"counting per {job.per} in {job.source} on an existing cluster needs a directory that all workers can "
+                f"write to; choose an output file in such a directory"
+            )
+        return Path(job.source).parent
 
     @abstractmethod
     def write(self, result: Result, listed: Sequence[ListingShard], kept: bool) -> Result:
@@ -203,28 +226,21 @@ class Call(ABC, Generic[Result]):
         """Write the answer of a finished job."""
         return self.write(result, (), kept=True)
 
-    accept: Callable[[CountPlan], None] | None = None
-    """Check of a plan before the run; None to accept every plan."""
-
     def require_room(self) -> None:
         """Raise, before the run, if the target cannot be written."""
         return
 
-    def check(self, executor: Executor, outcome: JobOutcome) -> dict[str, float]:
-        """Check the answer independently; return the seconds by phase."""
-        return {}
-
     def plan(self) -> CountPlan:
         """Prepare the graph on one worker and return the plan."""
         with self.stack:
-            executor, job = self._choose_executor()
+            executor, job = self.place()
             made, _, _ = plan_job(executor, job, self.engine, ignore_events)
         return made
 
     def by_size(self, table: Mapping[Cell, int]) -> dict[Cell, int]:
         """Return a table of the answer; by the smaller, then the larger size if the layers are unknown."""
         question = self.question
-        if not (self.source.asked.layers.are_open and question.motif.is_table and question.ensemble is None):
+        if not (table and self.graph.layers.are_open and question.motif.is_table and question.ensemble is None):
             return dict(table)
         merged: dict[Cell, int] = {}
         for cell, number in table.items():
@@ -232,33 +248,28 @@ class Call(ABC, Generic[Result]):
         return dict(sorted(merged.items()))
 
     def execute(self) -> Result:
-        """Return the answer."""
-        answer = self._found()
-        return replace(answer, table=self.by_size(answer.table)) if answer.table else answer
-
-    def _found(self) -> Result:
-        path = self.source.path  # before a graph in memory becomes a store
+        """Return the answer: of a finished job, or of a run."""
         with ExitStack() as held, self.stack:
             if self.job is not None:
                 from papilio.tasks.directory import advise_resume, find_finished
 
-                finished = find_finished(self.job, lambda: self.asked)
+                finished = find_finished(self.job, lambda: self.spec)
                 if finished is not None:
                     return self._reuse(finished)
                 advise_resume(self.job)
             self.require_room()
             self.listener(PhaseStarted("start"))
-            executor, job = self._choose_executor()
+            executor, job = self.place()
             session = None
             if self.job is not None:
                 from papilio.tasks.session import JobSession, settings_of
 
-                asked = replace(self.asked, partition=job.partition, budget=job.budget)
+                spec = replace(self.spec, partition=job.partition, budget=job.budget)
                 settings = settings_of(self.cluster, self.engine, self.workers, self.target)
-                session = held.enter_context(JobSession(self.job, asked, path, settings))
-            return self._run(executor, job, session)
+                session = held.enter_context(JobSession(self.job, spec, self.graph.path, settings))
+            return self.run(executor, job, session)
 
-    def _choose_executor(self) -> tuple[Executor, JobSpec]:
+    def place(self) -> tuple[Executor, JobSpec]:
         """Return a started executor, which ends with the call, and the job with a source that its workers can read.
 
         With several GPUs and no named cluster, the job is planned in this process, and stays here unless the plan
@@ -269,7 +280,7 @@ class Call(ABC, Generic[Result]):
             return executor, self.make_job(executor)
         name, why = resolve_auto(self.cluster, self.engine, self.workers)
         if name.partition(":")[0] == "cuda" and self.workers is None and not self.in_parts:
-            if self.source.graph.n_edges > MOST_TRIED_EDGES:
+            if self.graph.n_edges > MOST_TRIED_EDGES:
                 why += f", and the graph has more than {MOST_TRIED_EDGES:,} edges"
             else:
                 tried = self._try_here()
@@ -307,14 +318,19 @@ class Call(ABC, Generic[Result]):
         release_device_memory()
         return f", because one GPU alone is predicted to take {alone_s:.2g} s"
 
-    def _run(self, executor: Executor, job: JobSpec, session: JobSession | None) -> Result:
+    def count(self, executor: Executor, job: JobSpec, session: JobSession | None, shards: Path | None) -> JobOutcome:
+        """Return the outcome of the run, before it is written."""
+        return count_job(executor, job, self.engine, shards, self.listener, session)
+
+    def run(self, executor: Executor, job: JobSpec, session: JobSession | None) -> Result:
+        """Run the job and write its answer."""
         start_s = perf_counter() - self.started
         shards = None if session is not None else self.shard_parent(executor, job)
-        outcome = count_job(executor, job, self.engine, shards, self.listener, session, self.accept)
-        seconds = {"start": start_s, **outcome.result.seconds, **self.check(executor, outcome)}
+        outcome = self.count(executor, job, session, shards)
+        seconds = {"start": start_s, **outcome.result.seconds}
         self.listener(PhaseStarted("write"))
         began = perf_counter()
-        counted: Any = replace(outcome.result, graph=self.source.describe())
+        counted: Any = replace(outcome.result, graph=self.graph.describe())
         result = self.write(counted, outcome.listed, session is not None)
         seconds["write"] = perf_counter() - began
         seconds["total"] = perf_counter() - self.started
@@ -322,7 +338,7 @@ class Call(ABC, Generic[Result]):
         result = replace(result, output=self._output, job_directory=directory, seconds=seconds)
         if session is not None:
             session.finish(result, outcome.partial.vectors)
-        return result
+        return replace(result, table=self.by_size(result.table))
 
     def _reuse(self, finished: JobDirectory) -> Result:
         began = perf_counter()
@@ -330,7 +346,7 @@ class Call(ABC, Generic[Result]):
         result = self.write_again(finished, answer)
         seconds = dict.fromkeys(self.phases, 0.0)
         seconds |= {"write": perf_counter() - began, "total": perf_counter() - self.started}
-        return replace(result, output=self._output, seconds=seconds)
+        return replace(result, output=self._output, table=self.by_size(result.table), seconds=seconds)
 
     @property
     def _output(self) -> str | None:

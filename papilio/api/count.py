@@ -1,24 +1,20 @@
-"""The public functions that count: open a cluster, plan a count, count."""
+"""The public functions that count, and open a cluster for several counts."""
 
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Unpack
 
 from papilio.api.call import Call, CensusOptions, check_output, owns_output
-from papilio.api.graph import AskedOptions, GraphInput, resolve_layers, split_options
-from papilio.arguments import Bytes, Count, Samples, Seed, Workers, checked, read_argument
+from papilio.api.graph import AskedOptions, ask, resolve_layers, split_options
+from papilio.arguments import Bytes, Count, Workers, checked, read_argument
 from papilio.cluster.events import Progress
 from papilio.cluster.executor import Executor
 from papilio.cluster.progress import shows_progress
 from papilio.cluster.selection import make_executor
-from papilio.errors import InputError
 from papilio.families import EngineChoice, Question, family_of
-from papilio.kernels.null.models import NullName
 from papilio.motifs import (
     CENSUS_CLASSES,
     Census,
@@ -30,14 +26,10 @@ from papilio.motifs import (
     sum_groups,
 )
 from papilio.storage.answers import Answer, Preview, file_metadata, write_census, write_columns, write_table
-from papilio.storage.files import is_url
 from papilio.storage.labelled import Vectors
 from papilio.storage.listings import ListingShard
-from papilio.tasks.job import Budget, JobSpec
-from papilio.tasks.plan import CountPlan
+from papilio.tasks.job import Budget
 from papilio.tasks.result import TOP_ENTRIES, CountResult, find_top
-
-__all__ = ["CountResult", "count", "open_cluster", "plan"]
 
 
 @checked
@@ -65,39 +57,6 @@ def open_cluster(
     ...     result = papilio.count("graph/", papilio.Butterfly(), cluster=cluster)
     """
     return make_executor(cluster, engine, workers)
-
-
-@checked
-def plan(
-    graph: Any,
-    motif: Motif | str,
-    *,
-    per: Granularity = "total",
-    cluster: Any = None,
-    engine: EngineChoice = "auto",
-    workers: Workers | None = None,
-    options: Mapping[str, str] | None = None,
-    device_memory: Bytes | None = None,
-    host_memory: Bytes | None = None,
-    parts: str | os.PathLike[str] | None = None,
-    samples: Samples | None = None,
-    null: NullName | None = None,
-    seed: Seed | None = None,
-    steps: Count | None = None,
-    **asked: Unpack[AskedOptions],
-) -> CountPlan:
-    """Prepare a graph on one worker and plan the count of ``motif``, without running it.
-
-    Parameters and errors are the same as for :func:`count`. Parts are cut if the plan needs them. With
-    ``samples`` it is the plan of :func:`papilio.significance`, with its ``null``, ``seed`` and ``steps``.
-    """
-    from papilio.api.significance import ask
-
-    return ask(
-        graph, motif, {"device_memory": device_memory, "host_memory": host_memory, "parts": parts}, samples=samples,
-        null=null, seed=seed, steps=steps, per=per, options=options, cluster=cluster, engine=engine, workers=workers,
-        asked=asked,
-    ).plan()  # fmt: skip
 
 
 @checked
@@ -183,22 +142,6 @@ def count(
     ).execute()  # fmt: skip
 
 
-def shard_parent(executor: Executor, job: JobSpec, target: Path | None) -> Path | None:
-    """Return a directory for partial vectors that all workers of ``executor`` can access."""
-    if executor.in_process or not job.vector_entries:
-        return None
-    if target is not None:
-        return target.parent
-    if executor.name != "existing":
-        return Path(tempfile.gettempdir())
-    if is_url(job.source):
-        raise InputError(
-            f"counting per {job.per} in {job.source} on an existing cluster needs a directory that all workers can "
-            f"write to; choose an output file in such a directory"
-        )
-    return Path(job.source).parent
-
-
 class CountCall(Call[CountResult]):
     """A count, with its vectors or its table in a file."""
 
@@ -216,29 +159,24 @@ class CountCall(Call[CountResult]):
         asked: Mapping[str, Any] | None = None,
         **where: Any,
     ) -> None:
-        reading, sizes = split_options(asked or {})
-        graph, reading, sizes = resolve_layers(graph, reading, sizes)
-        question = Question.of(motif, per, options, sizes=sizes)
-        self._overwrite = overwrite or owns_output(where.get("job"), output)
-        target = check_output(output, question.motif, per, overwrite=self._overwrite)
-        source = GraphInput(
-            graph,
-            question.family.graph_kind,
-            reading,
-            question.of_layers,
-            needs_signs=question.motif.needs_signs,
-        )
-        budget = Budget.of(device_memory, host_memory)
-        super().__init__(source, question, target, budget=budget, **where)
-        source.require_storable(target)
+        target = None
 
-    def shard_parent(self, executor: Executor, job: JobSpec) -> Path | None:
-        return shard_parent(executor, job, self.target)
+        def question_of(motif: Motif) -> Question:
+            nonlocal target
+            question = Question.of(motif, per, options)
+            target = check_output(output, motif, per, overwrite=self._overwrite)  # before the graph is read
+            return question
+
+        self._overwrite = overwrite or owns_output(where.get("job"), output)
+        graph, question = ask(graph, motif, asked or {}, question_of)
+        budget = Budget.of(device_memory, host_memory)
+        super().__init__(graph, question, target, budget=budget, **where)
+        graph.require_storable(target)
 
     def write(self, result: CountResult, listed: Sequence[ListingShard], kept: bool) -> CountResult:
         vectors = dict(result.vectors)
         if self.target is not None:
-            store = self.source.stored(self.stack, self.target.parent)
+            store = self.stored(self.target.parent)
             family = family_of(result.motif)
             metadata = file_metadata(store.hash, motif=motif_to_json(result.motif))
             how: Any = {"metadata": metadata, "overwrite": self._overwrite}
@@ -251,8 +189,8 @@ class CountCall(Call[CountResult]):
             else:
                 layers = {name: {"count": each} for name, each in vectors.items()}
                 write_columns(self.target, store, layers, **how)
-        top = find_top(vectors, self.source.given, TOP_ENTRIES)
-        return replace(result, vectors=Vectors(vectors, self.source.labelled), largest=top, source=self.source.given)
+        top = find_top(vectors, self.graph.held, TOP_ENTRIES)
+        return replace(result, vectors=Vectors(vectors, self.graph.labelled), largest=top, source=self.graph.held)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

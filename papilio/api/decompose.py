@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio import charts
-from papilio.api.graph import GraphInput, resolve_layers
+from papilio.api.graph import Graph, open_graph, resolve_layers
 from papilio.arguments import Count, Threads, checked, names_table, read_argument
 from papilio.cluster.progress import shows_phases
 from papilio.errors import EngineUnavailableError, InputError
@@ -264,10 +264,10 @@ def decompose(
     graph, options, named = resolve_layers(graph, reading, {"layer": layer}, needs_signs=False)
     side: Layer | None = named["layer"]
     of_layers = "" if side is None else "the tip numbers of one layer"
-    source = GraphInput(graph, "bipartite", options, of_layers, needs_signs=False)
-    require_graph_kind(f"{kind} numbers are", "bipartite", source.graph.kind, source.name)
+    source = open_graph(graph, "bipartite", options, of_layers, needs_signs=False)
+    require_graph_kind(f"{kind} numbers are", "bipartite", source.kind, source.name)
     if kind == "wing":
-        check_wing_edges(source.graph.n_edges)
+        check_wing_edges(source.n_edges)
     is_file = output is not None and names_table(output)
     check = check_table_file if is_file else check_decomposition_path
     target = None if output is None else check(output, overwrite)
@@ -289,7 +289,7 @@ def decompose(
         **{name: getattr(made.peeled, name) for name in same},
         seconds=seconds,
         output=None if target is None else str(target),
-        source=source.given,
+        source=source.held,
     )  # fmt: skip
     if target is not None:
         report("write", 0, 1)
@@ -319,31 +319,31 @@ def _choose_engine(engine: EngineChoice) -> EngineName:
     return "gpu" if missing is None else "cpu"
 
 
-def _read(source: GraphInput) -> BipartiteGraph:
+def _read(source: Graph) -> BipartiteGraph:
     if source.store is not None:
         store = source.store
         needed = _INDEX_BYTES_PER_EDGE * store.n_edges + _INDEX_BYTES_PER_VERTEX * (store.n_u + store.n_v)
         what = f"{store.path} has {store.n_edges} edges; their index alone needs"
         require_room(what, needed, free_memory_bytes(), "use a machine with more memory")
-    graph = source.read()
+    graph = source.arrays()
     assert isinstance(graph, BipartiteGraph)
     return graph
 
 
-def _describe(source: GraphInput, graph: BipartiteGraph) -> dict[str, Any]:
+def _describe(source: Graph, graph: BipartiteGraph) -> dict[str, Any]:
     return {
         "path": source.path,
-        "hash": None if source.store is None else source.asked.hash,
+        "hash": None if source.store is None else source.hash,
         "n_u": graph.n_u,
         "n_v": graph.n_v,
         "n_edges": graph.n_edges,
-        "provenance": source.describe_reading(),
+        "provenance": source.reading,
     }
 
 
 def _write(
     target: Path,
-    source: GraphInput,
+    source: Graph,
     kind: PeelingKind,
     layer: Layer | None,
     made: Decomposed,

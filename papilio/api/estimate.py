@@ -212,7 +212,7 @@ class EstimateCall(CountCall):
             engine=found.plan.engine,
             cluster=cluster,
             seconds={**seconds, "total": perf_counter() - self.started},
-            graph=self.source.describe(),
+            graph=self.graph.describe(),
         )
         if answer.relative_error <= goal.error or doubt:
             return answer

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import cached_property
@@ -20,7 +20,7 @@ from papilio.cluster.driver import run_directory
 from papilio.errors import InputError, StoreError, UnsupportedError
 from papilio.families import Question
 from papilio.graph import BipartiteGraph, GraphKind, UnipartiteGraph
-from papilio.motifs import LAYER_FIELDS, PairSide, SizeOptions
+from papilio.motifs import LAYER_FIELDS, Motif, PairSide, SizeOptions, read_motif
 from papilio.storage.any_object import holds_triples, label_any
 from papilio.storage.files import MANIFEST_NAME, filesystem_of, is_url, local_path
 from papilio.storage.inputs import STANDARD_INPUT
@@ -37,7 +37,7 @@ from papilio.storage.reading import (
     warn_outside,
 )
 from papilio.storage.store import GraphStore, copy_store, write_store
-from papilio.tasks.job import JobSpec, hash_graph, job_of
+from papilio.tasks.job import hash_graph
 from papilio.tasks.worker_state import keep_graph
 
 
@@ -69,7 +69,8 @@ class Graph:
     def __init__(self, store: GraphStore | None, labelled: LabelledGraph | None = None) -> None:
         if (store is None) == (labelled is None):
             raise InputError("papilio.Graph cannot be created directly; use papilio.read(...), which accepts any graph")
-        self._store, self._labelled = store, labelled
+        self.store = store  # None for a graph in memory
+        self.labelled = labelled  # the graph in memory, with its labels; None for a store
         self._file: str | None = None  # the source that was converted into the store
         self._seen: dict[str, Any] | None = None  # identity of the file, or of the manifest, when it was read
         self._notes: list[str] = [] if labelled is None else list(labelled.notes)
@@ -78,11 +79,11 @@ class Graph:
     @property
     def held(self) -> GraphStore | LabelledGraph:
         """The store, or the labelled graph in memory, that holds the edges."""
-        return self._labelled if self._store is None else self._store  # type: ignore[return-value]
+        return self.labelled if self.store is None else self.store  # type: ignore[return-value]
 
     @property
     def _sizes(self) -> GraphStore | BipartiteGraph | UnipartiteGraph:
-        return self._labelled.graph if self._labelled is not None else self._store  # type: ignore[return-value]
+        return self.labelled.graph if self.labelled is not None else self.store  # type: ignore[return-value]
 
     @property
     def kind(self) -> GraphKind:
@@ -109,23 +110,29 @@ class Graph:
 
     @property
     def path(self) -> str | None:
-        """Path of the store; None for a graph in memory, or if the store ends with this object."""
-        return None if self._store is None or self._temporary else self._store.path
+        """Absolute path of the store; None for a graph in memory, or if the store ends with this object."""
+        if self.store is None or self._temporary:
+            return None
+        return self.store.path if is_url(self.store.path) else os.path.abspath(self.store.path)
+
+    @property
+    def name(self) -> str:
+        return "the graph in memory" if self.store is None else self.store.path
 
     @cached_property
     def hash(self) -> str:
         """Content hash: equal for equal graphs, from any source."""
-        return self._store.hash if self._store is not None else hash_graph(self._labelled.graph)  # type: ignore[union-attr]
+        return self.store.hash if self.store is not None else hash_graph(self.labelled.graph)  # type: ignore[union-attr]
 
     @property
     def source(self) -> str:
         """Description of the source."""
         if self._file is not None:
             return self._file
-        if self._labelled is not None:
-            return self._labelled.origin.name if self._labelled.origin is not None else "memory"
-        assert self._store is not None
-        return str(self._store.manifest.provenance.get("source")) if self._temporary else self._store.path
+        if self.labelled is not None:
+            return self.labelled.origin.name if self.labelled.origin is not None else "memory"
+        assert self.store is not None
+        return str(self.store.manifest.provenance.get("source")) if self._temporary else self.store.path
 
     @property
     def reading(self) -> dict[str, Any]:
@@ -133,12 +140,12 @@ class Graph:
 
         ``layers`` has the names of the layers, see :attr:`layer_names`.
         """
-        if self._labelled is not None:
+        if self.labelled is not None:
             notes = [*filter(None, [self.layers.note]), *self._notes]
-            dropped = dict(self._labelled.dropped)
+            dropped = dict(self.labelled.dropped)
             return {"source": self.source, "layers": self.layer_names, "dropped": dropped, "notes": notes}
-        assert self._store is not None
-        described = describe_reading(self._store.manifest) | {"layers": self.layer_names}
+        assert self.store is not None
+        described = describe_reading(self.store.manifest) | {"layers": self.layer_names}
         return described if self._file is None else described | {"source": self._file}
 
     def __repr__(self) -> str:
@@ -165,10 +172,10 @@ class Graph:
             return {}
         if self.layers.names is not None:
             return dict(zip("uv", self.layers.names, strict=True))
-        if self._labelled is not None:
-            return dict(zip("uv", self._labelled.sides.names, strict=False))
-        assert self._store is not None
-        return names_of_columns(self._store.manifest.provenance)
+        if self.labelled is not None:
+            return dict(zip("uv", self.labelled.sides.names, strict=False))
+        assert self.store is not None
+        return names_of_columns(self.store.manifest.provenance)
 
     def layer(self, word: str) -> PairSide:
         """Return the layer, ``u`` or ``v``, that a word means: ``u``, ``v``, or the name of the layer.
@@ -199,10 +206,10 @@ class Graph:
         """Write a graph store, and return it opened; StoreError if ``path`` exists."""
         self.require_current()
         target = local_path(read_path("path", path))
-        if self._store is None:
-            assert self._labelled is not None
-            return _opened(_write_labelled(self._labelled, target))
-        return _opened(copy_store(self._store, target))
+        if self.store is None:
+            assert self.labelled is not None
+            return _opened(_write_labelled(self.labelled, target))
+        return _opened(copy_store(self.store, target))
 
     def to_pandas(self) -> Any:
         """Return a data frame of the edges with the labels of their ends: ``u``, ``v``, and ``sign`` if signed."""
@@ -228,11 +235,49 @@ class Graph:
         from papilio.storage import interop
 
         self.require_current()
-        if self._labelled is not None:
-            return getattr(interop, name)(self._labelled, **how)
-        assert self._store is not None
+        if self.labelled is not None:
+            return getattr(interop, name)(self.labelled, **how)
+        assert self.store is not None
         labels_v = None if self.kind == "unipartite" else self.labels("v")
-        return getattr(interop, name)(LabelledGraph(self._store.read(), self.labels("u"), labels_v), **how)
+        return getattr(interop, name)(LabelledGraph(self.store.read(), self.labels("u"), labels_v), **how)
+
+    def arrays(self) -> BipartiteGraph | UnipartiteGraph:
+        """Return the graph in memory, without labels; a store is read."""
+        return self.store.read() if self.labelled is None else self.labelled.graph  # type: ignore[union-attr]
+
+    def stored(self, stack: ExitStack, parent: Path) -> GraphStore:
+        """Return the store; a graph in memory is written to one under ``parent`` that ends with ``stack``."""
+        if self.store is not None:
+            return self.store
+        assert self.labelled is not None
+        return _write_labelled(self.labelled, Path(stack.enter_context(run_directory(parent))) / "graph")
+
+    def lasting_path(self) -> str:
+        """Return where other processes can read the store later; InputError if it ends with this process."""
+        if self.path is None:
+            raise InputError(
+                "the graph ends with this process: it is in memory, or comes from a pipe, a URL or several files; "
+                "write it to a store with papilio.Graph.save or papilio convert"
+            )
+        return self.path
+
+    def require_storable(self, target: Path | None) -> None:
+        """Raise GraphError, before counting, if labels of a graph in memory cannot be written."""
+        if self.labelled is None or target is None:
+            return
+        for labels in (self.labelled.labels_u, self.labelled.labels_v):
+            if labels is not None:
+                label_type(labels)
+
+    def describe(self) -> dict[str, Any]:
+        """Return the identity and sizes of the graph, and how it was read."""
+        sizes = ("kind", "n_u", "n_v", "n_edges", "signed")
+        return {
+            "path": None if self.store is None else self.store.path,
+            "hash": self.hash,
+            **{name: getattr(self, name) for name in sizes},
+            "provenance": self.reading,
+        }
 
     def require_current(self) -> None:
         """Raise InputError if the file or store has changed since it was read."""
@@ -245,15 +290,15 @@ class Graph:
 
     def doubt(self, kind: GraphKind) -> None:
         """Raise if a graph looks bipartite but the question needs one set of vertices; warn in the opposite case."""
-        if self._labelled is not None:
-            if self._labelled.origin is None:
+        if self.labelled is not None:
+            if self.labelled.origin is None:
                 return
-            why, name = self._labelled.sides.doubt(kind), "the graph in memory"
+            why, name = self.labelled.sides.doubt(kind), "the graph in memory"
         elif self._file is None and not self._temporary:
             return
         else:
-            assert self._store is not None
-            why = self._store.manifest.provenance.get("doubt", "") if kind == "unipartite" else ""
+            assert self.store is not None
+            why = self.store.manifest.provenance.get("doubt", "") if kind == "unipartite" else ""
             name = self.source
         if why and kind == "unipartite":
             raise UnsupportedError(
@@ -363,12 +408,56 @@ def read_graph(source: Any, kind: GraphKind, reading: Mapping[str, Any], *, need
     return graph
 
 
+def open_graph(
+    source: Any,
+    kind: GraphKind,
+    reading: Mapping[str, Any],
+    of_layers: str = "the answer",
+    *,
+    needs_signs: bool = True,
+) -> Graph:
+    """Return the graph of one call; a graph that the caller holds keeps what is prepared for it.
+
+    ``kind`` is the default for a file or an object without one. ``of_layers`` describes an answer that depends on which
+    layer is U, and is empty for any other. Without ``needs_signs`` the question ignores signs, so a threshold for them
+    is an error. Raises InputError if the answer depends on the layers and they are unknown; otherwise as :func:`read`.
+    """
+    _refuse_threshold(reading, needs_signs)
+    graph = read_graph(source, kind, reading, needs_signs=needs_signs)
+    if of_layers and graph.kind == "bipartite":
+        graph.layers.require(of_layers)
+    if graph is source:
+        graph.keep_prepared()
+    return graph
+
+
+def ask(
+    source: Any,
+    motif: Motif | str,
+    options: Mapping[str, Any],
+    make: Callable[[Motif], Question],
+    *,
+    by_layer: bool = False,
+) -> tuple[Graph, Question]:
+    """Return the graph and the question of one call.
+
+    ``options`` are :class:`AskedOptions`; ``make`` returns the question of a motif that has its sizes. The answer also
+    depends on which layer is U if ``by_layer``. Raises as :func:`open_graph` and :meth:`Question.of`.
+    """
+    reading, sizes = split_options(options)
+    source, reading, sizes = resolve_layers(source, reading, sizes)
+    question = make(read_motif(motif, sizes))
+    of_layers = question.of_layers or (question.title if by_layer else "")
+    needs_signs = question.motif.needs_signs
+    return open_graph(source, question.family.graph_kind, reading, of_layers, needs_signs=needs_signs), question
+
+
 def resolve_layers(
     graph: Any, reading: Mapping[str, Any], given: Mapping[str, Any], *, needs_signs: bool = True
 ) -> tuple[Any, dict[str, Any], dict[str, Any]]:
     """Return the graph, its reading options and parameters, with ``u`` or ``v`` for each name of a layer.
 
-    ``needs_signs`` is as for :class:`GraphInput`. The graph is read only if :data:`papilio.motifs.LAYER_FIELDS` of
+    ``needs_signs`` is as for :func:`open_graph`. The graph is read only if :data:`papilio.motifs.LAYER_FIELDS` of
     ``given`` has a name. Raises as :func:`read` and :meth:`Graph.layer`.
     """
     named = {name: given[name] for name in LAYER_FIELDS if given.get(name) not in (None, "u", "v")}
@@ -428,107 +517,3 @@ def _is_converted_aside(path: str) -> bool:
         filesystem, inner = filesystem_of(path)
         return "*" in path or bool(filesystem.get_file_info(inner).is_file)
     return any(mark in path for mark in "*?[") and not os.path.lexists(path)
-
-
-class GraphInput:
-    """The graph of one call: a store, or a labelled graph in memory that becomes a store when one is needed.
-
-    ``kind`` is the default kind for a file or an object without one; ``reading`` has the reading options. ``of_layers``
-    describes an answer that depends on which layer is U, and is empty for any other. Without ``needs_signs`` the
-    question ignores signs, so a threshold for them is an error. Raises InputError if the answer depends on the layers
-    and they are unknown.
-    """
-
-    def __init__(
-        self,
-        graph: Any,
-        kind: GraphKind = "bipartite",
-        reading: Mapping[str, Any] | None = None,
-        of_layers: str = "the answer",
-        *,
-        needs_signs: bool = True,
-    ) -> None:
-        _refuse_threshold(reading or {}, needs_signs)
-        self.asked = read_graph(graph, kind, reading or {}, needs_signs=needs_signs)
-        if of_layers and self.asked.kind == "bipartite":
-            self.asked.layers.require(of_layers)
-        held = self.asked.held
-        self.store = held if isinstance(held, GraphStore) else None
-        self.labelled = held if isinstance(held, LabelledGraph) else None  # the graph in memory; None for a store
-        if self.asked is graph:
-            graph.keep_prepared()
-
-    @property
-    def graph(self) -> GraphStore | BipartiteGraph | UnipartiteGraph:
-        """The store, or the graph in memory without its labels."""
-        return self.given if isinstance(self.given, GraphStore) else self.given.graph
-
-    @property
-    def path(self) -> str | None:
-        """Absolute path of the store; None for a graph that ends with this process."""
-        path = self.asked.path
-        if self.labelled is not None:
-            path = None if self.store is None else self.store.path
-        return path if path is None or is_url(path) else os.path.abspath(path)
-
-    @property
-    def name(self) -> str:
-        return "the graph in memory" if self.store is None else self.store.path
-
-    @property
-    def given(self) -> GraphStore | LabelledGraph:
-        """The source, read once: replaces the caller's object in further calls."""
-        return self.asked.held
-
-    def job(self, question: Question, name: str = "memory:") -> JobSpec:
-        """Return the job on the store, or on the graph in memory held under ``name``."""
-        if self.store is not None:
-            return job_of(self.store, question)
-        return job_of(self.graph, question, name, self.asked.hash)
-
-    def read(self) -> BipartiteGraph | UnipartiteGraph:
-        """Return the graph in memory; a store is read."""
-        return self.graph.read() if isinstance(self.graph, GraphStore) else self.graph
-
-    def stored(self, stack: ExitStack, parent: Path) -> GraphStore:
-        """Return the store; a graph in memory is written to a temporary one under ``parent``."""
-        if self.store is None:
-            assert self.labelled is not None
-            directory = stack.enter_context(run_directory(parent))
-            self.store = _write_labelled(self.labelled, Path(directory) / "graph")
-        return self.store
-
-    def require_storable(self, target: Path | None) -> None:
-        """Raise GraphError, before counting, if labels of a graph in memory cannot be written."""
-        if self.labelled is None or target is None:
-            return
-        for labels in (self.labelled.labels_u, self.labelled.labels_v):
-            if labels is not None:
-                label_type(labels)
-
-    def lasting_path(self) -> str:
-        """Return where other processes can read the store later; InputError if it ends with this process."""
-        if self.path is None:
-            raise InputError(
-                "the graph ends with this process: it is in memory, or comes from a pipe, a URL or several files; "
-                "write it to a store with papilio.Graph.save or papilio convert"
-            )
-        return self.path
-
-    def describe(self) -> dict[str, Any]:
-        """Return the identity and sizes of the graph."""
-        graph = self.graph
-        return {
-            "path": graph.path if isinstance(graph, GraphStore) else None,
-            "hash": self.asked.hash,
-            "kind": graph.kind,
-            "n_u": graph.n_u,
-            "n_v": graph.n_v,
-            "n_edges": graph.n_edges,
-            "signed": graph.signed,
-            "provenance": self.describe_reading(),
-        }
-
-    def describe_reading(self) -> dict[str, Any]:
-        """Return the source of the graph, how it was read, and the dropped lines."""
-        return self.asked.reading

@@ -12,7 +12,8 @@ from papilio.api.count import count
 from papilio.api.graph import AskedOptions
 from papilio.api.listing import resume_listing
 from papilio.api.partition import fit_job
-from papilio.api.significance import ask, significance
+from papilio.api.plan import call_of
+from papilio.api.significance import significance
 from papilio.arguments import Bytes, Count, Number, Samples, Seed, Workers, checked
 from papilio.cluster.driver import Recount, recount_leases
 from papilio.cluster.events import Progress
@@ -84,12 +85,12 @@ def submit(
     from papilio.cluster.submit import submit_job
 
     check_cluster(cluster)
-    call = ask(
+    call = call_of(
         graph, motif, {"device_memory": device_memory, "host_memory": host_memory, "parts": parts}, samples=samples,
         null=null, seed=seed, steps=steps, per=per, options=options, output=output, overwrite=overwrite, engine=engine,
         progress=progress, job=job, asked=asked,
     )  # fmt: skip
-    made = replace(call.asked, source=call.source.lasting_path())
+    made = replace(call.spec, source=call.graph.lasting_path())
     found = find_finished(job, lambda: made)
     if found is not None:
         return found

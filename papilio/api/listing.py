@@ -11,12 +11,12 @@ from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
 from papilio.api.call import Call, owns_output
-from papilio.api.graph import AskedOptions, GraphInput, resolve_layers, split_options
+from papilio.api.graph import AskedOptions, Graph, ask, open_graph
 from papilio.api.rows import Rows
 from papilio.arguments import Count, Workers, checked, names_table, show_bytes
 from papilio.cluster.driver import JobOutcome, count_job, run_directory
@@ -43,6 +43,9 @@ from papilio.tasks.forecast import Range
 from papilio.tasks.job import JobSpec, digest, held_graph, job_of
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.result import ListingResult
+
+if TYPE_CHECKING:
+    from papilio.tasks.session import JobSession
 
 
 @checked
@@ -186,9 +189,9 @@ _MANY_ROWS = 1_000_000
 def resume_listing(directory: JobDirectory, **where: Any) -> ListingResult:
     """Resume the listing of a job directory; called by :func:`papilio.resume_job`."""
     target = Path(directory.settings["output"])
-    question = directory.job.question
-    source = GraphInput(directory.source, of_layers=question.of_layers)
-    return _class_of(question)(source, question, target, job=directory.root, **where).execute()
+    question = directory.job
+    graph = open_graph(directory.source, question.family.graph_kind, {}, question.of_layers)
+    return _class_of(question)(graph, question, target, job=directory.root, **where).execute()
 
 
 def _call(
@@ -202,12 +205,11 @@ def _call(
     asked: Mapping[str, Any],
     **where: Any,
 ) -> ListingCall:
-    reading, sizes = split_options(asked)
-    graph, reading, sizes = resolve_layers(graph, reading, sizes)
-    question = Question.of(motif, "total", options, Listing(limit), sizes)
-    of_layers = question.of_layers or (question.title if any(required[1:]) else "")
-    source = GraphInput(graph, question.family.graph_kind, reading, of_layers, needs_signs=question.motif.needs_signs)
-    return _class_of(question)(source, question, target, required, **where)
+    graph, question = ask(
+        graph, motif, asked, lambda motif: Question.of(motif, "total", options, Listing(limit)),
+        by_layer=any(required[1:]),
+    )  # fmt: skip
+    return _class_of(question)(graph, question, target, required, **where)
 
 
 def _class_of(question: Question) -> type[ListingCall]:
@@ -226,7 +228,7 @@ class ListingCall(Call[ListingResult]):
 
     def __init__(
         self,
-        source: GraphInput,
+        graph: Graph,
         question: Question,
         target: Path,
         required: tuple[Iterable[str | int], ...] | None = None,
@@ -234,14 +236,14 @@ class ListingCall(Call[ListingResult]):
         overwrite: bool = False,
         **where: Any,
     ) -> None:
-        super().__init__(source, question, target, **where)
+        super().__init__(graph, question, target, **where)
         self._directory, self._required, self._checked = target, required, False
         self._overwrite = overwrite or owns_output(where.get("job"), target)
 
     @cached_property
-    def asked(self) -> JobSpec:
+    def spec(self) -> JobSpec:
         """The job on a store; a graph in memory becomes one until the call ends."""
-        store, listing = self.source.stored(self.stack, self._directory.parent), self._listing
+        store, listing = self.stored(self._directory.parent), self._listing
         if self._required is not None:
             listing = Listing(listing.limit, *find_held(store, *self._required), hash_labels(store))
         self.question = replace(self.question, listing=listing)
@@ -253,16 +255,16 @@ class ListingCall(Call[ListingResult]):
         return self.question.listing
 
     def make_job(self, executor: Executor) -> JobSpec:
-        return self.asked
+        return self.spec
 
     @contextmanager
     def held_job(self) -> Iterator[JobSpec]:
         """Provide the job to this process only: on the store, or on the graph in memory until the block ends."""
-        if self.source.store is None and not any(self._required or ()):
-            with held_graph(self.source.read()) as name:
-                yield self.source.job(self.question, name)
+        if self.store is None and not any(self._required or ()):
+            with held_graph(self.graph.arrays()) as name:
+                yield self.job_in(name)
         else:
-            yield self.asked
+            yield self.spec
 
     def rows(self) -> Rows:
         """Return the rows, found during iteration."""
@@ -270,14 +272,14 @@ class ListingCall(Call[ListingResult]):
 
     def plan(self) -> CountPlan:
         with self.stack:
-            _ = self.asked  # unknown labels raise before workers start
+            _ = self.spec  # unknown labels raise before workers start
             return super().plan()
 
     def shard_parent(self, executor: Executor, job: JobSpec) -> Path:
         return Path(self.stack.enter_context(run_directory(self._directory.parent)))
 
     def _is_written(self) -> bool:
-        question, found = self.asked.identity, read_listing(self._directory)
+        question, found = self.spec.identity, read_listing(self._directory)
         names = ("graph", "motif", "listing")
         return found is not None and all(digest(found.get(name)) == digest(question[name]) for name in names)
 
@@ -313,7 +315,7 @@ class ListingCall(Call[ListingResult]):
 
     def _foresee(self) -> None:
         """Report the number of rows, if a job directory next to the target has it."""
-        job, store = self.asked, self.source.store
+        job, store = self.spec, self.store
         known = find_answer(self._directory.parent, replace(job, listing=None).identity)
         if known is None or store is None or self._listing.with_u or self._listing.with_v:
             return
@@ -329,11 +331,17 @@ class ListingCall(Call[ListingResult]):
         if rows:
             self.listener(RowsKnown(rows, n_bytes * rows // counted.count, str(root)))
 
+    def count(self, executor: Executor, job: JobSpec, session: JobSession | None, shards: Path | None) -> JobOutcome:
+        outcome = count_job(executor, job, self.engine, shards, self.listener, session, self.accept)
+        seconds = {**outcome.result.seconds, **self.check(executor, outcome)}
+        return outcome._replace(result=replace(outcome.result, seconds=seconds))
+
     def check(self, executor: Executor, outcome: JobOutcome) -> dict[str, float]:
+        """Check the answer independently; return the seconds by phase."""
         began, listing, listed = perf_counter(), self._listing, outcome.result
         if listing.limit is None and not (listing.with_u or listing.with_v):
             self.listener(PhaseStarted("check"))
-            job = replace(self.asked, listing=None)
+            job = replace(self.spec, listing=None)
             counted = count_job(executor, job, self.engine, None, ignore_events).result
             for what, found, expected in (
                 ("", listed.count, counted.count),
@@ -386,13 +394,13 @@ class ListingCall(Call[ListingResult]):
             return self._write_files(settled, limit_reached, keep_shards and settled is shards)
 
     def _write_files(self, shards: Sequence[ListingShard], limit_reached: bool, keep_shards: bool) -> dict[str, Any]:
-        assert self.source.store is not None, "asking made it"
-        sizes, question = self.asked.family.columns(self.asked.motif), self.asked.identity
+        assert self.store is not None, "asking made it"
+        sizes, question = self.spec.family.columns(self.spec.motif), self.spec.identity
         return write_listing(
             self._directory,
             shards,
             question={name: question[name] for name in ("graph", "motif", "listing")},
-            names=read_names(self.source.store, dict.fromkeys(sizes, np.empty(0, np.int32))),
+            names=read_names(self.store, dict.fromkeys(sizes, np.empty(0, np.int32))),
             sizes=sizes,
             limit=self._listing.limit,
             limit_reached=limit_reached,

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from papilio.api.graph import AskedOptions, GraphInput, resolve_layers, split_options
+from papilio.api.graph import AskedOptions, Graph, ask
 from papilio.arguments import Bytes, Threads, checked
 from papilio.cluster.driver import run_directory
 from papilio.cluster.events import PhaseAdvanced, PhaseStarted
@@ -96,17 +96,12 @@ def partition(
         InputError, StoreError or UnsupportedError for wrong arguments; CapacityError, before anything is written, if
         even the smallest part does not fit.
     """
-    reading, sizes = split_options(asked)
-    graph, reading, sizes = resolve_layers(graph, reading, sizes)
-    question = Question.of(motif, per, options, sizes=sizes)
-    source = GraphInput(
-        graph, question.family.graph_kind, reading, question.of_layers, needs_signs=question.motif.needs_signs
-    )
-    if source.store is None:
+    graph, question = ask(graph, motif, asked, lambda motif: Question.of(motif, per, options))
+    store = graph.store
+    if store is None:
         raise InputError(
             "a partition needs a stored graph, but this one is in memory; write it with papilio.Graph.save"
         )
-    store = source.store
     if device_memory is None and host_memory is None:
         raise InputError("a partition needs a memory limit; set device_memory, host_memory or both")
     budget = Budget.of(device_memory, host_memory)
@@ -148,16 +143,16 @@ def fit_job(call: Call[Any], job: JobSpec, executor: Executor) -> JobSpec:
     removed at the end of the call. Raises CapacityError if even the smallest part does not fit, StoreError if existing
     parts cannot be read, UnsupportedError if they belong to another graph or question.
     """
-    source, stack, budget, directory = call.source, call.stack, call.budget, call.kept_parts
+    stack, budget, directory = call.stack, call.budget, call.kept_parts
     job = replace(job, budget=budget)
     if directory is not None and directory.exists():
         return _with_parts(job, open_partition(directory))
     name, _, workers = choose_engine(executor, call.engine)
     threads = describe_worker("here").threads
-    parent = _scratch_parent(executor, source, call.target)
+    parent = _scratch_parent(executor, call.graph, call.target)
 
     def store_job() -> JobSpec:
-        return replace(job, source=source.stored(stack, parent).path)
+        return replace(job, source=call.stored(parent).path)
 
     def require(tried: Budget) -> None:
         if needs_parts(replace(job, budget=tried), name, unlimit(workers)):
@@ -182,15 +177,15 @@ def fit_job(call: Call[Any], job: JobSpec, executor: Executor) -> JobSpec:
     return _with_parts(job, found)
 
 
-def _scratch_parent(executor: Executor, source: GraphInput, target: Path | None) -> Path:
+def _scratch_parent(executor: Executor, graph: Graph, target: Path | None) -> Path:
     """Return a directory for temporary parts of a count that all workers can access.
 
     Next to the output, else next to the store; the directory of temporary files, which may be small, comes last.
     """
     if target is not None:
         return target.parent
-    if source.path is not None and not is_url(source.path):
-        beside = Path(source.path).parent
+    if graph.path is not None and not is_url(graph.path):
+        beside = Path(graph.path).parent
         if executor.name == "existing" or os.access(beside, os.W_OK):
             return beside
     return Path.cwd() if executor.name == "existing" else Path(tempfile.gettempdir())

@@ -200,10 +200,10 @@ class ProjectionCall(ListingCall):
 
     @property
     def _n_tests(self) -> int:
-        n = self.source.graph.n_u if self.motif.layer == "u" else self.source.graph.n_v
+        n = self.graph.n_u if self.motif.layer == "u" else self.graph.n_v
         return n * (n - 1) // 2
 
-    def _run(self, executor: Executor, job: JobSpec, session: JobSession | None) -> ListingResult:
+    def count(self, executor: Executor, job: JobSpec, session: JobSession | None, shards: Path | None) -> JobOutcome:
         if self._listing.limit is None:
             asked = replace(job, listing=None, motif=self.motif.plain if self.motif.samples else self.motif)
             found = count_job(executor, asked, self.engine, None, ignore_events).result.count
@@ -215,7 +215,7 @@ class ProjectionCall(ListingCall):
             width = _PAIR_BYTES + _NUMBER_BYTES * (len(self.numbers) - 1)
             n_bytes = rows.value * width * (1 if self.motif.significance is None else 2)
             self.require_space(rows, Range(n_bytes, n_bytes / _BYTES_FACTOR, n_bytes * _BYTES_FACTOR))
-        return super()._run(executor, job, session)
+        return super().count(executor, job, session, shards)
 
     def settle(self, discovery: FalseDiscovery) -> None:
         """Compute the q-values; warn if none of them is small enough and more random graphs could change that."""
@@ -239,7 +239,7 @@ class ProjectionCall(ListingCall):
     def check(self, executor: Executor, outcome: JobOutcome) -> dict[str, float]:
         if self._counted is not None and outcome.result.count != self._counted:
             raise ExecutionError(
-                f"{outcome.result.count} of {self.motif.title} were listed in {self.asked.source}, and "
+                f"{outcome.result.count} of {self.motif.title} were listed in {self.spec.source}, and "
                 f"{self._counted} are counted there; nothing was written"
             )
         self._checked = self._counted is not None

@@ -48,14 +48,14 @@ class Rows(Tabular):
     def __init__(self, call: ListingCall) -> None:
         self._call = call
         weakref.finalize(self, call.stack.close)
-        call.source.asked.keep_prepared()
+        call.graph.keep_prepared()
         self.motif = call.question.motif
         self.columns = tuple(call.question.family.columns(self.motif))  # ``u`` and ``v``, or ``n``
         self.limit = None if call.question.listing is None else call.question.listing.limit
 
     def __repr__(self) -> str:
         most = "" if self.limit is None else f", at most {self.limit:,}"
-        return f"<rows of {self.motif.title} in {self._call.source.asked.source}{most}: iterate them, or .to_arrow()>"
+        return f"<rows of {self.motif.title} in {self._call.graph.source}{most}: iterate them, or .to_arrow()>"
 
     def _repr_html_(self) -> str:
         return f"<p>{escape(repr(self)[1:-1])}</p>"
@@ -100,7 +100,7 @@ class Rows(Tabular):
     def _prepare(self, stack: ExitStack) -> tuple[list[Any], list[int | None], Any, Any, list[int]]:
         """Return the names of each column, the vertices of a row in each, engine, prepared graph and ends of slices."""
         call = self._call
-        call.source.asked.require_current()
+        call.graph.require_current()
         job = stack.enter_context(call.held_job())
         worker = describe_worker("rows", None)
         engine, held = prepare_rows(job, worker)
@@ -108,7 +108,7 @@ class Rows(Tabular):
         names = []
         for layer in sizes:
             ids = getattr(held.prepared, f"ids_{layer}")
-            labels = call.source.asked.labels("v" if layer == "v" else "u")
+            labels = call.graph.labels("v" if layer == "v" else "u")
             names.append(ids if labels is None else labels[ids])
         slice_work = int(SLICE_S * held.speed)
         bounds = held.bounds(0, int(held.prepared.n_items), slice_work)

@@ -5,26 +5,21 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Unpack
 
 from papilio.api.call import Call, owns_output
-from papilio.api.count import CountCall, shard_parent
-from papilio.api.graph import AskedOptions, GraphInput, resolve_layers, split_options
+from papilio.api.graph import AskedOptions, ask
 from papilio.arguments import Count, Samples, Seed, Workers, checked
 from papilio.cluster.events import Progress
-from papilio.cluster.executor import Executor
 from papilio.cluster.progress import shows_progress
-from papilio.errors import InputError
 from papilio.families import EngineChoice, Question
 from papilio.kernels.null.ensemble import Ensemble
 from papilio.kernels.null.models import NullName
-from papilio.motifs import Granularity, Motif, motif_to_json, read_motif
+from papilio.motifs import Granularity, Motif, motif_to_json
 from papilio.storage.answers import file_metadata, write_arrow
 from papilio.storage.labelled import Vectors
 from papilio.storage.listings import ListingShard
 from papilio.storage.tables import check_table_file
-from papilio.tasks.job import JobSpec
 from papilio.tasks.significance import SignificanceResult
 
 
@@ -98,32 +93,6 @@ def significance(
     ).execute()  # fmt: skip
 
 
-def ask(
-    graph: Any,
-    motif: Motif | str,
-    memory: Mapping[str, Any],
-    *,
-    samples: int | None,
-    null: NullName | None,
-    seed: int | None,
-    steps: int | None,
-    **common: Any,
-) -> Call[Any]:
-    """Return the call of a count within ``memory`` or, with ``samples``, of a comparison with random graphs."""
-    if samples is None:
-        _require_none({"null": null, "seed": seed, "steps": steps}, "which is for random graphs: set samples, too")
-        return CountCall(graph, motif, **memory, **common)
-    _require_none(memory, "but random graphs are drawn from the whole graph: leave it out")
-    ensemble: dict[str, Any] = {"samples": samples, "null": null, "seed": seed or 0, "steps": steps}
-    return SignificanceCall(graph, motif, **ensemble, **{"output": None, "overwrite": False, **common})
-
-
-def _require_none(given: Mapping[str, Any], why: str) -> None:
-    for name, value in given.items():
-        if value is not None:
-            raise InputError(f"{name} is {value!r}, {why}")
-
-
 class SignificanceCall(Call[SignificanceResult]):
     """A comparison with random graphs; the samples, the sizes or the vertices go to a file."""
 
@@ -143,31 +112,26 @@ class SignificanceCall(Call[SignificanceResult]):
         asked: Mapping[str, Any],
         **where: Any,
     ) -> None:
-        reading, sizes = split_options(asked)
-        graph, reading, sizes = resolve_layers(graph, reading, sizes)
-        chosen = read_motif(motif, sizes)
-        ensemble = Ensemble.of(null or ("signs" if chosen.needs_signs else "degrees"), samples, seed, steps)
-        question = Question.of(chosen, per, options, ensemble=ensemble)
-        self._overwrite = overwrite or owns_output(where.get("job"), output)
-        target = None if output is None else check_table_file(output, self._overwrite)
-        source = GraphInput(
-            graph,
-            question.family.graph_kind,
-            reading,
-            question.of_layers,
-            needs_signs=question.motif.needs_signs,
-        )
-        super().__init__(source, question, target, **where)
-        source.require_storable(target)
+        target = None
 
-    def shard_parent(self, executor: Executor, job: JobSpec) -> Path | None:
-        return shard_parent(executor, job, self.target)
+        def question_of(motif: Motif) -> Question:
+            nonlocal target
+            model = null or ("signs" if motif.needs_signs else "degrees")
+            question = Question.of(motif, per, options, ensemble=Ensemble.of(model, samples, seed, steps))
+            if output is not None:
+                target = check_table_file(output, self._overwrite)  # before the graph is read
+            return question
+
+        self._overwrite = overwrite or owns_output(where.get("job"), output)
+        graph, question = ask(graph, motif, asked, question_of)
+        super().__init__(graph, question, target, **where)
+        graph.require_storable(target)
 
     def write(self, result: SignificanceResult, listed: Sequence[ListingShard], kept: bool) -> SignificanceResult:
-        vectors = Vectors(dict(result.vectors), self.source.labelled)
-        whole = replace(result, vectors=vectors, source=self.source.given)
+        vectors = Vectors(dict(result.vectors), self.graph.labelled)
+        whole = replace(result, vectors=vectors, source=self.graph.held)
         if self.target is not None:
-            asked = {"motif": motif_to_json(result.motif), "ensemble": self.asked.identity["ensemble"]}
-            metadata = file_metadata(self.asked.graph_hash, **asked)
+            asked = {"motif": motif_to_json(result.motif), "ensemble": self.spec.identity["ensemble"]}
+            metadata = file_metadata(self.spec.graph_hash, **asked)
             write_arrow(self.target, whole.to_arrow(), metadata, overwrite=self._overwrite)
         return whole

@@ -57,7 +57,7 @@ def robins_alexander(graph: Any, **options: Unpack[CountOptions]) -> RobinsAlexa
     with edges.phase("paths", passes=2):
         degrees = count_degrees(edges.n_u, edges.n_v, edges.once)
         paths = count_three_paths(degrees, edges.once)
-    counted = count(edges.source.asked, Butterfly(), **where)
+    counted = count(edges.graph, Butterfly(), **where)
     return RobinsAlexander(counted.count, paths, counted, edges.seconds)
 
 
@@ -116,14 +116,14 @@ def latapy_clustering(
         found = cluster_pairs(held, layers, chosen, edges.report)
     columns = {name: {"partners": each.partners, **each.means} for name, each in found.items()}
     edges.write(columns, {"measure": "latapy"}, overwrite)
-    named = edges.source.labelled
+    named = edges.graph.labelled
     return LatapyClustering(
         Vectors({name: each.means for name, each in found.items()}, named),
         Vectors({name: each.partners for name, each in found.items()}, named),
         edges.describe(),
         edges.seconds,
         edges.output,
-        edges.source.given,
+        edges.graph.held,
     )
 
 
@@ -153,7 +153,7 @@ def local_clustering(
     edges = Edges(graph, "local clustering", where.get("progress"), target=target, reading=reading, of_layers="")
     with edges.phase("paths", passes=2):
         paths = _vertex_paths(edges) if per == "vertex" else {"edge": _edge_paths(edges)}
-    counted = count(edges.source.asked, Butterfly(), per=per, **where)
+    counted = count(edges.graph, Butterfly(), per=per, **where)
     butterflies = counted.vectors
     values = {place: _local_values(butterflies.by_id(place), paths[place], per) for place in paths}
     columns = {
@@ -161,7 +161,7 @@ def local_clustering(
         for place in paths
     }
     edges.write(columns, {"measure": f"local per {per}"}, overwrite)
-    named = edges.source.labelled
+    named = edges.graph.labelled
     return LocalClustering(
         per, Vectors(values, named), butterflies, Vectors(paths, named), counted, edges.seconds, edges.output
     )
@@ -178,7 +178,7 @@ def cohesion_profile(graph: Any, **options: Unpack[CountOptions]) -> CohesionPro
     """
     reading, where = split_options(options)
     edges = Edges(graph, "the cohesion profile", where.get("progress"), reading=reading)
-    counted = count(edges.source.asked, Butterfly(), per="vertex", **where)
+    counted = count(edges.graph, Butterfly(), per="vertex", **where)
     levels_u, levels_v = (
         np.searchsorted(_POWERS, counted.vectors.by_id(layer), side="right").astype(np.uint8) for layer in ("u", "v")
     )
@@ -198,9 +198,9 @@ def top_butterflies(graph: Any, *, per: Per = "vertex", n: Count = 10, **options
     reading, where = split_options(options)
     of_layers = "" if per == "edge" else "the top of each layer"
     edges = Edges(graph, "the number of butterflies", where.get("progress"), reading=reading, of_layers=of_layers)
-    counted = count(edges.source.asked, Butterfly(), per=per, **where)
+    counted = count(edges.graph, Butterfly(), per=per, **where)
     vectors = {place: counted.vectors.by_id(place) for place in counted.vectors}
-    return replace(counted, largest=find_top(vectors, edges.source.asked.held, n))
+    return replace(counted, largest=find_top(vectors, edges.graph.held, n))
 
 
 def _read(edges: Edges, threads: int) -> BipartiteGraph:
@@ -208,7 +208,7 @@ def _read(edges: Edges, threads: int) -> BipartiteGraph:
     needed = _INDEX_BYTES_PER_EDGE * edges.n_edges
     needed += (_INDEX_BYTES_PER_VERTEX + _THREAD_BYTES_PER_VERTEX * threads) * (edges.n_u + edges.n_v)
     edges.require_memory(needed, "whose pairs need", threads)
-    graph = edges.source.read()
+    graph = edges.graph.arrays()
     assert isinstance(graph, BipartiteGraph)
     return graph
 

@@ -258,7 +258,7 @@ def census_pairs(
     chosen = [each.group == PAIR_ORDERS[by] for each in CENSUS_CLASSES]
     rows, totals = find_pairs(walk.read(), walk.pair_side, chosen, n, walk.threads, walk.report)
     _require_census(counted, totals, 1)
-    labels = walk.source.asked.labels(walk.pair_side)
+    labels = walk.graph.labels(walk.pair_side)
     pairs = tuple(_make_pair(row, labels) for row in rows.tolist())
     found = CensusPairs(counted, by, pairs, n, walk.output)
     if walk.target is not None:
@@ -294,8 +294,8 @@ def census_vertices(
     classes = {each.name: counts[at] for at, each in enumerate(CENSUS_CLASSES)}
     columns = {walk.pair_side: {**classes, **sum_groups(classes)}}
     walk.write(columns, {"motif": walk.question(per="vertex")}, overwrite)
-    vectors = Vectors(classes, walk.source.labelled, walk.pair_side)
-    return CensusVertices(counted, walk.pair_side, vectors, walk.output, walk.source.given)
+    vectors = Vectors(classes, walk.graph.labelled, walk.pair_side)
+    return CensusVertices(counted, walk.pair_side, vectors, walk.output, walk.graph.held)
 
 
 class _Walk(Edges):
@@ -317,12 +317,12 @@ class _Walk(Edges):
         motif = Census(named["pair_side"])
         self.pair_side = motif.pair_side
         super().__init__(graph, f"motif {motif.name!r}", options.get("progress"), target=target, reading=reading)
-        sizes = self.source.graph
-        require_graph(Question(motif, "total"), sizes.kind, signed=sizes.signed, source=self.source.name)
+        sizes = self.graph
+        require_graph(Question(motif, "total"), sizes.kind, signed=sizes.signed, source=self.graph.name)
         n_side = self.n_u if self.pair_side == "u" else self.n_v
         needed = bytes_of_pairs(self.n_u + self.n_v, n_side, self.n_edges, self.threads, k)
         require_room(
-            f"the pairs of {self.source.name}, with {self.threads} threads{f' and {k} to keep' if k else ''}, need",
+            f"the pairs of {self.graph.name}, with {self.threads} threads{f' and {k} to keep' if k else ''}, need",
             needed,
             free_memory_bytes(),
             f"use fewer threads{' or pairs' if k else ''}, or a machine with more memory",
@@ -332,11 +332,11 @@ class _Walk(Edges):
         return {**motif_to_json(Census(self.pair_side)), **asked}
 
     def count(self) -> CensusResult:
-        return census(self.source.asked, self.pair_side, **self._where)
+        return census(self.graph, self.pair_side, **self._where)
 
     def read(self) -> BipartiteGraph:
         """Return the graph; the walk begins."""
-        graph = self.source.read()
+        graph = self.graph.arrays()
         assert isinstance(graph, BipartiteGraph)
         self._listener(PhaseStarted("pairs"))
         return graph

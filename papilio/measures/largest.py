@@ -38,6 +38,7 @@ from papilio.measures.values import Edges, LargestBiclique, LargestBicliques, Ma
 from papilio.motifs import Clique, Listing, MaximalBiclique
 from papilio.storage.labelled import Vectors, plain_labels
 from papilio.storage.reading import GraphOptions
+from papilio.tasks.job import job_of
 
 _BYTES_PER_EDGE, _BYTES_PER_VERTEX = 48, 72
 """Host memory for ordering and orienting a graph; see papilio.kernels.memory."""
@@ -111,16 +112,16 @@ def maximum_clique(
         members = _first_of_size(roots, size)
     if sizes:
         edges.write({"n": {"size": sizes["n"]}}, {"measure": "maximum-clique"}, overwrite)
-    labels = edges.source.asked.labels("u")
+    labels = edges.graph.labels("u")
     return MaximumClique(
         size,
         tuple(members.tolist()),
         tuple(members.tolist() if labels is None else plain_labels(labels[members])),
-        Vectors(sizes, edges.source.labelled),
+        Vectors(sizes, edges.graph.labelled),
         edges.describe(),
         edges.seconds,
         edges.output,
-        edges.source.given,
+        edges.graph.held,
     )
 
 
@@ -128,7 +129,7 @@ def _read(edges: Edges, threads: int) -> _Roots:
     """Read, order and orient the graph; CapacityError as soon as the graph is known not to fit in memory."""
     needed = _BYTES_PER_EDGE * edges.n_edges + (_BYTES_PER_VERTEX + 12 * threads) * edges.n_u
     edges.require_memory(needed, "whose order needs", threads)
-    graph = edges.source.read()
+    graph = edges.graph.arrays()
     assert isinstance(graph, UnipartiteGraph)
     later = orient(graph, order_by_degeneracy(graph))
     out = np.diff(later.indptr)
@@ -245,15 +246,15 @@ def top_bicliques(
     asked, used = motif or MaximalBiclique(), choose_threads(threads)
     of_layers = "" if asked.mirrored == asked else asked.title
     edges = Edges(graph, "the largest bicliques", progress, reading=reading, of_layers=of_layers)
-    job = edges.source.job(Question(asked, "total"))
+    job = job_of(edges.graph, Question(asked, "total"), "memory:", edges.graph.hash)
     edges.require_memory(MAXIMAL_BICLIQUES.predict_graph(job, "cpu", used)[0], "whose search needs", used)
     with edges.phase("read"):
-        whole = edges.source.read()
+        whole = edges.graph.arrays()
         assert isinstance(whole, BipartiteGraph)
         prepared = MaximalBicliqueLister(used, Listing()).prepare(whole, asked, "total")
     with edges.phase("search"):
         best = find_best(prepared, by, n, used)
-    columns = edges.source.asked.labels("u"), edges.source.asked.labels("v")
+    columns = edges.graph.labels("u"), edges.graph.labels("v")
     found = []
     for each in best:
         labels = (

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio import charts
-from papilio.api.graph import GraphInput
+from papilio.api.graph import open_graph
 from papilio.arguments import Count, plural, read_argument
 from papilio.cluster.events import Listener, PhaseAdvanced, PhaseStarted, Progress, ignore_events
 from papilio.errors import InputError
@@ -451,18 +451,17 @@ class Edges:
         self._began = perf_counter()
         self._seconds: dict[str, float] = {}
         of_layers = measure if of_layers is None else of_layers
-        self.source = GraphInput(graph, kind, reading, of_layers, needs_signs=False)
-        require_graph_kind(f"{measure} is", kind, self.source.graph.kind, self.source.name)
-        self.source.require_storable(target)
+        self.graph = open_graph(graph, kind, reading or {}, of_layers, needs_signs=False)
+        require_graph_kind(f"{measure} is", kind, self.graph.kind, self.graph.name)
+        self.graph.require_storable(target)
         self.target, self.output = target, None if target is None else str(target)
-        described = self.describe()
-        self.n_u, self.n_v, self.n_edges = (int(described[name]) for name in ("n_u", "n_v", "n_edges"))
+        self.n_u, self.n_v, self.n_edges = self.graph.n_u, self.graph.n_v, self.graph.n_edges
         self._listener: Listener = progress if callable(progress) else ignore_events
         self._passes, self._seen = 1, 0
 
     def describe(self) -> dict[str, Any]:
         """Return the identity and sizes of the graph."""
-        return self.source.describe()
+        return self.graph.describe()
 
     @contextmanager
     def phase(self, name: str, passes: int = 1) -> Iterator[None]:
@@ -489,10 +488,10 @@ class Edges:
             self.report(self._seen / max(1, self._passes * self.n_edges))
 
     def _pieces(self) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
-        if self.source.store is not None:
-            yield from ((u, v) for u, v, _ in self.source.store.batches())
+        if self.graph.store is not None:
+            yield from ((u, v) for u, v, _ in self.graph.store.batches())
             return
-        graph = self.source.read()
+        graph = self.graph.arrays()
         for start in range(0, graph.n_edges, SLICE_ENTRIES):
             stop = start + SLICE_ENTRIES
             yield graph.u[start:stop], graph.v[start:stop]
@@ -502,14 +501,14 @@ class Edges:
         if self.target is None:
             return
         with self.phase("write"), ExitStack() as stack:
-            store = self.source.stored(stack, self.target.parent)
+            store = self.graph.stored(stack, self.target.parent)
             named = file_metadata(store.hash, **metadata)
             write_columns(self.target, store, columns, named, overwrite=overwrite, names_layer="n" not in columns)
 
     def require_memory(self, needed_bytes: int, what: str, threads: int) -> None:
         """Raise CapacityError if ``needed_bytes`` exceed the free memory."""
         require_room(
-            f"{self.source.name} has {self.n_edges} edges, {what}, with {threads} threads,",
+            f"{self.graph.name} has {self.n_edges} edges, {what}, with {threads} threads,",
             needed_bytes,
             free_memory_bytes(),
             "use fewer threads or a machine with more memory",

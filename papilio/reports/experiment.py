@@ -21,7 +21,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, ClassVar, Literal, Unpack, get_args, get_origin, get_type_hints
 
-from papilio.api.graph import GraphInput
+from papilio.api.graph import open_graph
 from papilio.cluster.selection import require_trusted, resolve_workers
 from papilio.errors import InputError, StoreError
 from papilio.families import EngineChoice, family_of
@@ -381,7 +381,7 @@ def begin_scaling(
     root = _check_root(output)
     if model is None:
         kind = family_of(motif).graph_kind
-        given = [open_store(GraphInput(store, kind, reading).lasting_path()) for store in stores]
+        given = [open_store(open_graph(store, kind, reading).lasting_path()) for store in stores]
         found = dict(zip(workers, given if weak else given * len(numbers), strict=True))
     else:
         parsed = parse_model(model)

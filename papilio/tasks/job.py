@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Protocol, Self
 from uuid import uuid4
 
 import numpy as np
@@ -125,11 +125,10 @@ class JobSpec(Question):
         special = {"listing": self.listing, "ensemble": self.ensemble}
         return identity | {name: asdict(each) for name, each in special.items() if each is not None}
 
-    @property
-    def question(self) -> Question:
-        """The question alone; engines are shared by all graphs with the same question."""
-        options = choose_options(self.motif, {**dict(self.settled), **dict(self.options)})
-        return Question(self.motif, self.per, options, self.listing, self.ensemble)
+    @cached_property
+    def engine_options(self) -> EngineOptions:
+        """The options of the question, and what the first session settled."""
+        return choose_options(self.motif, {**dict(self.settled), **dict(self.options)})
 
     @property
     def layer_sizes(self) -> dict[str, int]:
@@ -355,34 +354,35 @@ def held_graph(graph: BipartiteGraph | UnipartiteGraph) -> Iterator[str]:
             del _held[source]
 
 
-def job_of(
-    graph: GraphStore | BipartiteGraph | UnipartiteGraph,
-    question: Question,
-    source: str = "",
-    graph_hash: str = "",
-) -> JobSpec:
+class Sized(Protocol):
+    """A graph, wherever it is: what a job knows of it."""
+
+    @property
+    def kind(self) -> GraphKind: ...
+
+    @property
+    def n_u(self) -> int: ...
+
+    @property
+    def n_v(self) -> int: ...
+
+    @property
+    def n_edges(self) -> int: ...
+
+    @property
+    def signed(self) -> bool: ...
+
+
+def job_of(graph: Sized, question: Question, source: str = "", graph_hash: str = "") -> JobSpec:
     """Return the job of a question about a store, or about a graph in memory that is held under ``source``.
 
     The edges of a graph in memory are hashed unless their hash is given.
     """
     if isinstance(graph, GraphStore):
         source, graph_hash = graph.path, graph.hash
-    else:
-        graph_hash = graph_hash or hash_graph(graph)
-    return JobSpec(
-        question.motif,
-        question.per,
-        question.options,
-        question.listing,
-        question.ensemble,
-        source=source,
-        graph_hash=graph_hash,
-        kind=graph.kind,
-        n_u=graph.n_u,
-        n_v=graph.n_v,
-        n_edges=graph.n_edges,
-        signed=graph.signed,
-    )
+    asked = {each.name: getattr(question, each.name) for each in fields(Question)}
+    sizes = {name: getattr(graph, name) for name in ("kind", "n_u", "n_v", "n_edges", "signed")}
+    return JobSpec(**asked, **sizes, source=source, graph_hash=graph_hash or hash_graph(graph))  # type: ignore[arg-type]
 
 
 def require_graph(question: Question, kind: str, *, signed: bool, source: str) -> None:

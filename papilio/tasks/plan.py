@@ -328,7 +328,7 @@ def make_plan(
     """
     n_workers = len(workers)
     threads = min(worker.threads for worker in workers)
-    rate = job.rate(engine)
+    rate = job.support.rates[engine]
     unit, speed = rate.unit, rate.speed(engine, job.per, threads)
     if manifest is None:
         assert report.table is not None, "the report of slot 0 has it"

@@ -26,7 +26,7 @@ from papilio.errors import ClusterError, LeaseTooLargeError
 from papilio.interrupts import requested
 from papilio.kernels.announce import get_passed, say_passed
 from papilio.kernels.device.discovery import held_device_bytes, used_device_bytes
-from papilio.kernels.engine import Engine, Partial, SharedCut
+from papilio.kernels.engine import Partial, SharedCut
 from papilio.motifs import EngineOptions
 from papilio.storage.answers import write_partial_shard
 from papilio.storage.listings import ListingShard, ListingWriter
@@ -285,7 +285,7 @@ def run_lease(task: LeaseTask, worker: WorkerInfo) -> LeaseResult:
     if _await_turn(task.key):
         try:
             began_at = time()
-            partial, listed, moved = _run_here(task, worker, seconds)
+            partial, listed, moved = _run_items(task, worker, seconds)
         finally:
             _engine_lock.release()
     stop = task.start + partial.n_items
@@ -326,37 +326,6 @@ def run_lease(task: LeaseTask, worker: WorkerInfo) -> LeaseResult:
     )
 
 
-def _run_here(
-    task: LeaseTask, worker: WorkerInfo, seconds: dict[str, float]
-) -> tuple[Partial, tuple[ListingShard, ...], Movement]:
-    """Run a lease once this process has the lock; add the seconds, and return the data read from parts meanwhile."""
-    global _underway
-    job = task.job
-    engine = engine_of(job, task.engine, worker.threads)
-    held = (
-        prepare_graph(job, engine, worker, seconds)
-        if job.partition is None
-        else prepare_part(task, engine, worker, seconds)
-    )
-    if held.loader is None:
-        _require_items(held, task, worker)
-    started = perf_counter()
-    say_passed()
-    _underway = held, task
-    try:
-        partial, listed = _run_items(task, engine, held)
-    finally:
-        _underway = None
-    seconds["run"] = perf_counter() - started
-    if seconds["run"] >= LEAST_TIMED_S and partial.n_items:
-        held.speed = held.work_between(task.start, task.start + partial.n_items) / seconds["run"]
-        if held.loader is not None:
-            held.loader.speed = held.speed
-    if held.loader is None:
-        return partial, listed, Movement()
-    return partial, listed, held.loader.take_movement()
-
-
 def _require_items(held: PreparedGraph, task: LeaseTask | ProbeTask, worker: WorkerInfo) -> None:
     """Raise ClusterError unless the graph that this worker prepared has the items of the plan, in their order."""
     if held.costs_digest != task.costs_digest:
@@ -377,30 +346,49 @@ def _await_turn(key: str) -> bool:
     return True
 
 
-def _run_items(task: LeaseTask, engine: Engine, held: PreparedGraph) -> tuple[Partial, tuple[ListingShard, ...]]:
-    least_work = int(held.work_of_units(engine.slice_work(held.prepared)))
+def _run_items(
+    task: LeaseTask, worker: WorkerInfo, seconds: dict[str, float]
+) -> tuple[Partial, tuple[ListingShard, ...], Movement]:
+    """Run a lease once this process has the lock; add the seconds, and return the data read from parts meanwhile."""
+    global _underway
+    job = task.job
+    engine = engine_of(job, task.engine, worker.threads)
+    if job.partition is None:
+        held = prepare_graph(job, engine, worker, seconds)
+        _require_items(held, task, worker)
+    else:
+        held = prepare_part(task, engine, worker, seconds)
     least_s = engine.least_slice_s
     slice_s = max(least_s, (task.limit_s or MAX_LEASE_S) / SLICES) if least_s else SLICE_S
-    slice_work = max(int(slice_s * held.speed), least_work)
+    slice_work = max(int(slice_s * held.speed), int(held.work_of_units(engine.slice_work(held.prepared))))
     watch = CutWatch(task.key, task.limit_s, held.times_of)
 
     def run() -> tuple[Partial, tuple[ListingShard, ...]]:
         stop = task.stop if watch.left_at is None else watch.left_at
         arguments = held.prepared, task.start, stop, held.bounds(task.start, stop, slice_work), watch
-        if task.job.listing is None or task.shard_dir is None:
+        if job.listing is None or task.shard_dir is None:
             return engine.run(*arguments), ()
         return _write_listing(task, engine, held, arguments)
 
-    _running[task.key] = watch
+    started = perf_counter()
+    say_passed()
+    _underway, _running[task.key] = (held, task), watch
     try:
-        return run_alone(run, lambda: forget_others(task.job, engine.name, task.partition))
+        partial, listed = run_alone(run, lambda: forget_others(job, engine.name, task.partition))
     except (MemoryError, LeaseTooLargeError) as error:
         raise LeaseTooLargeError(
             f"items [{task.start}, {task.stop}) do not fit in the memory left by the prepared graph ({error}); use "
             f"workers with more memory"
         ) from None
     finally:
+        _underway = None
         del _running[task.key]
+    seconds["run"] = perf_counter() - started
+    if seconds["run"] >= LEAST_TIMED_S and partial.n_items:
+        held.speed = held.work_between(task.start, task.start + partial.n_items) / seconds["run"]
+        if held.loader is not None:
+            held.loader.speed = held.speed
+    return partial, listed, Movement() if held.loader is None else held.loader.take_movement()
 
 
 def _write_listing(

@@ -124,7 +124,7 @@ def list_questions(engine: EngineName) -> Iterator[Question]:
                     for algorithm in algorithms:
                         chosen = {} if algorithm == "auto" else {"algorithm": algorithm}
                         yield Question.of(motif, per, chosen)
-            if family.listed is not None and engine in family.listed.listers and family.listed.columns(motif):
+            if family.listed is not None and engine in family.listed.engines and family.listed.columns(motif):
                 yield Question(motif, "total", listing=Listing())
 
 

@@ -226,16 +226,29 @@ worker_state = WorkerState()
 """The state of this process."""
 
 
-@lru_cache(maxsize=MAX_ENGINES)
-def _engine_of(question: Question, name: EngineName, threads: int, memory_bytes: int | None, hands: int) -> Engine:
-    engine = question.load_engine(name, threads, memory_bytes)
-    engine.hands = hands
-    return engine
+_engines: OrderedDict[Hashable, Engine] = OrderedDict()
+"""The engines of this process, the least recently used first."""
+
+_engines_lock = threading.RLock()
+
+
+def engine_for(question: Question, name: EngineName, threads: int, memory_bytes: int | None, hands: int = 1) -> Engine:
+    """Return the engine of a question in this process, made once."""
+    key = (*question.engine_key, name, threads, memory_bytes, hands)
+    with _engines_lock:
+        engine = _engines.get(key)
+        if engine is None:
+            engine = _engines[key] = question.load_engine(name, threads, memory_bytes)
+            engine.hands = hands
+            if len(_engines) > MAX_ENGINES:
+                _engines.popitem(last=False)
+        _engines.move_to_end(key)
+        return engine
 
 
 def engine_of(job: JobSpec, name: EngineName, threads: int) -> Engine:
     """Return the engine of a job in this process, and limit its device to the budget of the job."""
-    return _engine_of(job.question, name, threads, _limit_device(job, name), job.hands)
+    return engine_for(job, name, threads, _limit_device(job, name), job.hands)
 
 
 def _limit_device(job: JobSpec, name: EngineName) -> int | None:
@@ -246,7 +259,7 @@ def _limit_device(job: JobSpec, name: EngineName) -> int | None:
     limit = total if job.budget.device_bytes is None else device_room(job.budget, total)
     if limit != worker_state.device_limit:
         # The limit belongs to the process, and is set when an engine is made.
-        _engine_of.cache_clear()
+        _engines.clear()
         worker_state.device_limit = limit
     return limit
 
@@ -330,18 +343,16 @@ def run_alone(run: Callable[[], Made], forget: Callable[[], None]) -> Made:
 
 def warm_up(job: JobSpec, name: EngineName, threads: int) -> None:
     """Load an engine's kernels by running it once on a tiny graph, while the real graph is read."""
-    question = job.question
-    if question.listing is not None:
-        question = replace(question, listing=Listing())
-    if question.ensemble is not None:
-        question = replace(question, ensemble=replace(question.ensemble, samples=2, chains=0))
+    listing = None if job.listing is None else Listing()
+    ensemble = None if job.ensemble is None else replace(job.ensemble, samples=2, chains=0)
+    question = Question(job.motif, job.per, job.engine_options, listing, ensemble)
     warm_engine(question, name, threads, _limit_device(job, name))
 
 
 @lru_cache(maxsize=MAX_ENGINES)
 def warm_engine(question: Question, name: EngineName, threads: int, memory_bytes: int | None, side: int = 4) -> None:
     """Load the kernels of an engine by running it on the complete graph of ``side`` vertices in each layer."""
-    engine = _engine_of(question, name, threads, memory_bytes, 1)
+    engine = engine_for(question, name, threads, memory_bytes)
     few = complete_graph(question.family.graph_kind, side, signed=question.motif.needs_signs)
     prepared = engine.prepare(few, question.motif, question.per)
     engine.run(prepared, 0, prepared.n_items)
@@ -358,13 +369,13 @@ def complete_graph(kind: str, side: int, *, signed: bool = False) -> BipartiteGr
 
 def _cache_key(job: JobSpec, partition: int) -> tuple[Any, ...]:
     parts = None if job.partition is None else (job.partition.hash, partition)
-    return (job.graph_hash, job.question, job.hands, parts)
+    return (job.graph_hash, job.engine_key, job.per, job.hands, parts)
 
 
 def make_prepared(job: JobSpec, engine: Engine, prepared: Any, worker: WorkerInfo, **others: Any) -> PreparedGraph:
     """Return a prepared graph or part whose items take the time given by the engine's rate."""
     items, costs = find_breakpoints(engine.work(prepared), MAX_STEPS)
-    pace = Pace.even(float(costs[-1]), job.rate(engine.name).speed(engine.name, job.per, worker.threads))
+    pace = Pace.even(float(costs[-1]), job.support.rates[engine.name].speed(engine.name, job.per, worker.threads))
     return PreparedGraph(prepared, pace, items, costs, hands=job.hands, **others)
 
 
@@ -438,7 +449,7 @@ def part_loader(job: JobSpec, engine: Engine, worker: WorkerInfo) -> PartLoader:
     Raises PapilioError like :func:`papilio.tasks.job.open_job_partition`.
     """
     assert job.partition is not None, "the job is on the whole graph"
-    key = (job.graph_hash, job.partition, job.question, job.budget, id(engine), worker.threads)
+    key = (job.graph_hash, job.partition, job.engine_key, job.per, job.budget, id(engine), worker.threads)
     with worker_state.lock:
         if worker_state.loader is None or worker_state.key != key:
             worker_state.close_parts()

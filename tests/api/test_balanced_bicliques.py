@@ -131,4 +131,4 @@ def test_the_cover_is_forecast_and_has_a_speed() -> None:
     plain = predict_memory(make_job(motif=Biclique(3, 3), **large), "cpu", 1)
     cover = predict_memory(make_job(motif=BalancedBiclique(3, 3), **large), "cpu", 1)
     assert 1.8 < cover.host_bytes / plain.host_bytes < 2.2
-    assert FAMILIES["balanced-biclique"].rate("cpu").unit == "set operations"
+    assert FAMILIES["balanced-biclique"].rates["cpu"].unit == "set operations"

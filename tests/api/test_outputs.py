@@ -16,7 +16,7 @@ import pytest
 
 import papilio
 from papilio.api import call as inputs
-from papilio.api import count as api
+from papilio.api import graph as graphs
 from papilio.cluster.events import Event, PhaseStarted
 from papilio.errors import GraphError, InputError, PapilioError, StoreError
 from papilio.measures import values as measures
@@ -78,8 +78,8 @@ def nothing_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*args: Any, **options: Any) -> Any:
         raise AssertionError("work began")
 
-    for module in (api, measures):
-        monkeypatch.setattr(module, "GraphInput", fail)
+    for module in (graphs, measures):
+        monkeypatch.setattr(module, "open_graph", fail)
     monkeypatch.setattr(inputs, "make_executor", fail)
 
 

@@ -18,7 +18,7 @@ from papilio.api.estimate import Estimate, EstimateCall
 from papilio.cluster.estimating import Goal
 from papilio.cluster.events import LeaseFinished
 from papilio.errors import InputError, UnsupportedError
-from papilio.families import FAMILIES, Family, Question, family_of, load_engine, resolve
+from papilio.families import FAMILIES, Family, family_of, load_engine, resolve
 from papilio.graph import BipartiteGraph, GraphKind
 from papilio.kernels import threads
 from papilio.kernels.engine import ENGINES, Engine, fold_partials
@@ -199,7 +199,7 @@ def test_plans_have_the_items_and_survive_json(motif: Motif, per: Granularity, s
     assert papilio.CountPlan.from_dict(json.loads(json.dumps(plan.to_dict()))) == plan
     prepared = load_engine(motif, "cpu", 1).prepare(graph_of(motif), motif, per)
     assert plan.n_items == prepared.n_items > 0
-    assert plan.job.question == Question(motif, per)
+    assert (plan.job.motif, plan.job.per, plan.job.options) == (motif, per, ())
 
 
 @of_questions

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from papilio.errors import UnsupportedError
-from papilio.families import FAMILIES, Family, family_of, resolve
-from papilio.motifs import MOTIFS, Biclique, Butterfly, Motif, Projection
+from papilio.families import FAMILIES, Family, Question, family_of, resolve
+from papilio.motifs import MOTIFS, Biclique, Butterfly, Listing, Motif, Projection
 from tests.conftest import ROOT
 
 ABOVE = ("partitioning", "tasks", "cluster", "api", "measures", "reports", "cli")
@@ -87,7 +87,7 @@ def test_every_motif_has_a_row_under_its_name() -> None:
 
 @pytest.mark.parametrize("row", FAMILIES.values(), ids=FAMILIES)
 def test_what_a_row_names_exists(row: Family) -> None:
-    named = [row.engines["cpu"], *([] if row.listed is None else row.listed.listers.values())]
+    named = [row.engines["cpu"], *([] if row.listed is None else row.listed.engines.values())]
     named += [] if row.parted is None else [row.parted.cutter]
     assert all(callable(resolve(name)) for name in named)
     for name in row.engines.values():
@@ -102,16 +102,17 @@ def test_sums_of_vectors_follow_the_members_of_each_cell() -> None:
     assert varied.vector_sums(Biclique(), 5, {(1, 4): 3, (2, 7): 2}) == {"u": 7, "v": 26}
 
 
-def test_an_engine_that_a_family_does_not_have_is_refused() -> None:
-    row = family_of(Biclique(2, 2))
-    assert row.settle_engine("auto") == ("auto", "")
-    assert row.settle_engine("auto", listing=True) == ("cpu", "bicliques are listed on CPUs")
+def test_an_engine_that_a_family_does_not_have_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted, listed = (Question(Biclique(2, 2), "total", listing=each) for each in (None, Listing()))
+    assert counted.settle_engine("auto") == ("auto", "")
+    assert listed.settle_engine("auto") == ("cpu", "bicliques are listed on CPUs")
     with pytest.raises(UnsupportedError, match=r"bicliques are listed on CPUs, and engine is 'gpu'"):
-        row.settle_engine("gpu", listing=True)
-    only = Family(Biclique, {"gpu": "x:Y"}, row.memory, row.members)
-    assert only.settle_engine("auto") == ("gpu", "bicliques are counted on GPUs")
-    sampled = family_of(Projection("u", significance="degrees", samples=10))
+        listed.settle_engine("gpu")
+    sampled = Question(Projection("u", significance="degrees", samples=10), "total", listing=Listing())
     with pytest.raises(UnsupportedError, match=r"projections with significance \"degrees\" are listed on CPUs, and"):
-        sampled.settle_engine("gpu", listing=True)
+        sampled.settle_engine("gpu")
+    row = family_of(Biclique(2, 2))
+    monkeypatch.setitem(FAMILIES, "biclique", Family(Biclique, {"gpu": "x:Y"}, row.memory, row.members))
+    assert counted.settle_engine("auto") == ("gpu", "bicliques are counted on GPUs")
     with pytest.raises(UnsupportedError, match=r"on GPUs, and engine is 'cpu'; give 'gpu' or 'auto'"):
-        only.settle_engine("cpu")
+        counted.settle_engine("cpu")

@@ -34,11 +34,11 @@ ALL_OF_K34 = {(p, q): math.comb(3, p) * math.comb(4, q) for p in range(1, 4) for
 @pytest.fixture(autouse=True)
 def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeBicliqueEngine]:
     engine = FakeBicliqueEngine()
-    ready._engine_of.cache_clear()
+    ready._engines.clear()
     ready.forget_graphs()
     monkeypatch.setattr(families, "load_engine", lambda motif, name, threads, **options: engine)
     yield engine
-    ready._engine_of.cache_clear()
+    ready._engines.clear()
     ready.forget_graphs()
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from papilio import families
-from papilio.api.call import GraphInput
+from papilio.api.graph import open_graph
 from papilio.cluster.driver import JobOutcome, count_job, plan_job, recount_leases
 from papilio.cluster.events import Event, LeaseFinished, PlanMade, ignore_events
 from papilio.cluster.executor import InlineExecutor
@@ -188,7 +188,7 @@ def test_a_job_of_parts_is_resumed_checked_and_counted_again(
         with InlineExecutor(threads=1) as executor, JobSession(root, asked, store.path, SETTINGS) as session:
             outcome = count_job(executor, asked, "cpu", None, listener, session)
             seconds = {"start": 0.0, **outcome.result.seconds, "write": 0.0, "total": 0.0}
-            result = replace(outcome.result, graph=GraphInput(store).describe(), seconds=seconds)
+            result = replace(outcome.result, graph=open_graph(store, "bipartite", {}).describe(), seconds=seconds)
             session.finish(result, outcome.partial.vectors)
         return outcome
 
@@ -355,7 +355,7 @@ def test_parts_are_staged_for_the_gpu_engine(
     monkeypatch.setattr(families, "load_engine", load)
     monkeypatch.setattr(ready, "list_gpus", lambda: (gpu,))
     monkeypatch.setattr(ready.worker_state, "device_limit", None)
-    ready._engine_of.cache_clear()
+    ready._engines.clear()
     job = part_job(store, Butterfly(), per, device_bytes=1 << 30)
     with InlineExecutor(threads=1) as executor:
         executor._worker = replace(
@@ -363,7 +363,7 @@ def test_parts_are_staged_for_the_gpu_engine(
         )
         executor.workers = (executor._worker,)
         outcome = count_job(executor, job, "gpu", None, ignore_events)
-    ready._engine_of.cache_clear()
+    ready._engines.clear()
     expect(graph, Butterfly(), per, outcome)
     assert limits == [(1 << 30) - CONTEXT_BYTES]
     assert 0 < outcome.result.moved.staged_bytes <= outcome.result.moved.read_bytes + (1 << 16)

@@ -49,7 +49,7 @@ GRAPH = BipartiteGraph.from_edges(*np.divmod(np.arange(0, 400, 3), 20))
 
 TOTAL = Question(Butterfly(), "total")
 
-SPEED = families.FAMILIES["butterfly"].rate("cpu").per_second
+SPEED = families.FAMILIES["butterfly"].rates["cpu"].per_second
 
 WORKER = make_worker("w", threads=1)
 
@@ -57,13 +57,13 @@ WORKER = make_worker("w", threads=1)
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeEngine]:
     fake = FakeEngine()
-    ready._engine_of.cache_clear()
+    ready._engines.clear()
     monkeypatch.setattr(families, "load_engine", lambda motif, name, threads, **options: fake)
     monkeypatch.setattr(ready, "warm_engine", lambda *key: None)
     ready.forget_graphs()
     yield fake
     ready.forget_graphs()
-    ready._engine_of.cache_clear()
+    ready._engines.clear()
 
 
 @pytest.fixture

@@ -43,7 +43,7 @@ def test_the_questions_are_of_all_families(engine: str) -> None:
     }
     for each in asked:
         family = each.family
-        assert engine in (family.engines if each.listing is None or family.listed is None else family.listed.listers)
+        assert engine in (family.engines if each.listing is None or family.listed is None else family.listed.engines)
     assert {each.per for each in asked if each.motif.name == "butterfly"} == {"total", "vertex", "edge"}
     assert len(set(asked)) == len(asked)
 

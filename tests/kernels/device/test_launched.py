@@ -58,7 +58,7 @@ def test_all_that_is_launched_has_machine_code(arch: int, shared_kib: int) -> No
             made = family.engines["gpu"]
         else:
             assert family.listed is not None
-            made = family.listed.listers["gpu"]
+            made = family.listed.engines["gpu"]
         given = dict(options) if listing is None else {"listing": listing, **dict(options)}
         engine = resolve(made)(device, **given)
         graph = complete_graph(family.graph_kind, _SIDE, signed=motif.needs_signs)

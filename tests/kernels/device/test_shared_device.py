@@ -53,17 +53,17 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
     monkeypatch.setattr(cuda_device, "cupy", played)
     monkeypatch.setattr(cuda_device, "find_cubin", lambda *given: None)
     cuda_device._device_of.cache_clear()
-    ready._engine_of.cache_clear()
+    ready._engines.clear()
     yield counted
     cuda_device._device_of.cache_clear()
-    ready._engine_of.cache_clear()
+    ready._engines.clear()
 
 
 def test_a_hundred_sizes_have_one_device_that_compiles_each_module_once(made: Counter[str]) -> None:
     devices = set()
     for p in range(2, 12):
         for q in range(2, 12):
-            engine: Any = ready._engine_of(Question(Biclique(p, q), "total"), "gpu", 1, 1 << 30, 1)
+            engine: Any = ready.engine_for(Question(Biclique(p, q), "total"), "gpu", 1, 1 << 30)
             devices.add(id(engine.device))
             for algorithm in range(2):
                 engine.device.load("biclique", {"ALGORITHM": algorithm})
@@ -73,7 +73,7 @@ def test_a_hundred_sizes_have_one_device_that_compiles_each_module_once(made: Co
     compiled = {name: times for name, times in made.items() if name.startswith("compiled")}
     assert len(compiled) == 2
     assert set(compiled.values()) == {1}
-    assert ready._engine_of.cache_info().currsize <= ready.MAX_ENGINES
+    assert len(ready._engines) <= ready.MAX_ENGINES
 
 
 def test_motifs_share_what_is_compiled(made: Counter[str]) -> None:

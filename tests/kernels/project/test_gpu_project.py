@@ -356,7 +356,7 @@ def test_what_is_refused(device: Device) -> None:
 def test_the_family_has_this_engine() -> None:
     family = family_of(Projection("u"))
     assert family.listed is not None
-    assert resolve(family.engines["gpu"]) is resolve(family.listed.listers["gpu"]) is ProjectionGpu
+    assert resolve(family.engines["gpu"]) is resolve(family.listed.engines["gpu"]) is ProjectionGpu
 
 
 def test_too_many_degrees_are_refused_as_on_the_cpu(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,7 +74,7 @@ def on_gpu(device: Device, motif: Motif, listing: Listing | None = None, **optio
     """Return the lister of a motif on a device."""
     listed = family_of(motif).listed
     assert listed is not None
-    made: TreeLister = resolve(listed.listers["gpu"])(device, listing or Listing(), **options)
+    made: TreeLister = resolve(listed.engines["gpu"])(device, listing or Listing(), **options)
     return made
 
 
@@ -82,7 +82,7 @@ def on_cpu(motif: Motif, listing: Listing | None = None) -> Any:
     """Return the lister of a motif on one thread."""
     listed = family_of(motif).listed
     assert listed is not None
-    return resolve(listed.listers["cpu"])(1, listing or Listing())
+    return resolve(listed.engines["cpu"])(1, listing or Listing())
 
 
 @pytest.fixture(autouse=True)
@@ -109,8 +109,8 @@ def test_every_lister_of_the_gpu_is_asked() -> None:
         name
         for name, row in FAMILIES.items()
         if row.listed is not None
-        and "gpu" in row.listed.listers
-        and issubclass(resolve(row.listed.listers["gpu"]), TreeLister)
+        and "gpu" in row.listed.engines
+        and issubclass(resolve(row.listed.engines["gpu"]), TreeLister)
     }
     assert found == {motif.name for _, motif in QUESTIONS.values()}
 

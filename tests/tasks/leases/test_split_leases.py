@@ -32,7 +32,7 @@ NAME, MOTIF = "planted", Biclique(3, 4)
 def _empty_caches() -> Iterator[None]:
     def empty() -> None:
         ready.forget_graphs()
-        ready._engine_of.cache_clear()
+        ready._engines.clear()
         ready.warm_engine.cache_clear()
 
     empty()

@@ -98,7 +98,7 @@ class EngineAnswerer:
         """Return the engine, or the lister."""
         family = family_of(question.motif)
         kind: EngineName = "cpu" if self.device is None else "gpu"
-        names = family.engines if question.listing is None else family.listed and family.listed.listers
+        names = family.engines if question.listing is None else family.listed and family.listed.engines
         if not names or kind not in names:  # bicliques are listed on CPUs alone
             kind = "cpu"
         assert names
