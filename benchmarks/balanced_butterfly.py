@@ -22,10 +22,10 @@ from benchmarks.cases import load_graph, read_columns
 from benchmarks.harness import Measurement, describe_machine, make_parser, measure, print_table
 from benchmarks.limits import wedge_limit_cpu, wedge_limit_gpu
 from benchmarks.skewed_graphs import draw_skewed
-from papilio.families import load_engine
 from papilio.graph import BipartiteGraph
 from papilio.kernels.engine import EngineName
 from papilio.motifs import CENSUS_CLASSES, BalancedButterfly, Butterfly, Census, Motif
+from papilio.registry import load_engine
 
 POSITIVE = 0.7
 """Share of positive edges where signs are random."""

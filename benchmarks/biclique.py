@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 from benchmarks.cases import load_graph
 from benchmarks.harness import describe_machine, make_parser, print_rows
 from papilio.errors import UnsupportedError
-from papilio.families import load_engine
 from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique import index as biclique_index
 from papilio.kernels.biclique.core import Pairs, Rows, count_partners
 from papilio.motifs import Biclique
+from papilio.registry import load_engine
 
 __all__ = ["CASES", "BicliqueCase", "Row", "measure"]
 

@@ -17,8 +17,8 @@ from benchmarks.biclique import CASES, BicliqueCase
 from benchmarks.cases import load_graph
 from benchmarks.harness import TimedKernels, describe_machine, make_parser, print_rows
 from benchmarks.limits import popcount_limit_gpu
-from papilio.families import load_engine
 from papilio.graph import BipartiteGraph
+from papilio.registry import load_engine
 
 TARGETS_S: dict[str, float] = {
     "youtube-groupmemberships:3,3": 0.005,

@@ -29,12 +29,12 @@ from benchmarks.harness import (
     show_ms,
 )
 from benchmarks.limits import wedge_limit_cpu, wedge_limit_gpu
-from papilio.families import load_engine
 from papilio.graph import BipartiteGraph
 from papilio.kernels.engine import Partial
 from papilio.kernels.tuning import wedge_tuning
 from papilio.kernels.wedge.gpu import ButterflyGpu
 from papilio.motifs import GRANULARITIES, Butterfly
+from papilio.registry import load_engine
 from papilio.storage.store import open_store
 
 _CPU_SKIPS = ("rb1",)

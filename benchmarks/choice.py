@@ -22,9 +22,9 @@ from typing import Any
 
 from benchmarks.cases import load_graph
 from benchmarks.harness import Asker, describe_machine, make_parser, print_rows, show_ms
-from papilio.families import Question
 from papilio.graph import UnipartiteGraph
 from papilio.motifs import Biclique, Clique, MaximalBiclique
+from papilio.question import Question
 
 Ways = dict[str, dict[str, str]]
 

@@ -21,10 +21,10 @@ import numpy as np
 from benchmarks.cases import load_graph
 from benchmarks.clique_peers import count_by_kclist, count_by_pivoter
 from benchmarks.harness import describe_machine, make_parser
-from papilio.families import load_engine
 from papilio.graph import UnipartiteGraph
 from papilio.kernels.engine import Partial
 from papilio.motifs import Clique, MaximalClique
+from papilio.registry import load_engine
 
 __all__ = ["CASES", "Row", "measure", "table_lines"]
 

@@ -21,10 +21,10 @@ from benchmarks.cases import load_graph
 from benchmarks.clique import CHOICES
 from benchmarks.harness import TimedKernels, describe_machine, make_parser
 from benchmarks.limits import popcount_limit_gpu
-from papilio.families import load_engine
 from papilio.graph import UnipartiteGraph
 from papilio.kernels.engine import Partial
 from papilio.motifs import Clique, Granularity, MaximalClique
+from papilio.registry import load_engine
 
 
 @dataclass(frozen=True)

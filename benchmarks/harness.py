@@ -26,10 +26,10 @@ from time import perf_counter, process_time
 from typing import Any, TypeVar
 
 import papilio
-from papilio.families import load_engine
 from papilio.graph import BipartiteGraph
 from papilio.kernels.engine import EngineName
 from papilio.motifs import Granularity, Motif
+from papilio.registry import load_engine
 from papilio.storage.store import open_store, write_store
 
 __all__ = [

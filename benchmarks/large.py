@@ -33,9 +33,9 @@ import papilio
 from benchmarks.harness import describe_machine
 from benchmarks.limits import wedge_limit_cpu, wedge_limit_gpu
 from benchmarks.out_of_memory import Row, count_once, print_row
-from papilio.families import Question
 from papilio.kernels.threads import available_threads
 from papilio.motifs import Granularity
+from papilio.question import Question
 from papilio.storage.generate import Blocks, generate
 from papilio.storage.models import Shape
 from papilio.storage.store import GraphStore, open_store

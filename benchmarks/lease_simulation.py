@@ -28,11 +28,11 @@ from numpy.typing import NDArray
 
 from benchmarks.lease_model import Machine, Outcome, Policy, simulate
 from papilio.cluster.dispatcher import LEAST_RUN_S, MOST_CUTS
-from papilio.families import load_engine
 from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique.items import MOST_ITEMS
 from papilio.kernels.engine import MAX_TABLE_ENTRIES, CostTable
 from papilio.motifs import Biclique
+from papilio.registry import load_engine
 from papilio.storage.generate import generate
 from papilio.storage.models import Rmat
 from papilio.storage.store import open_store

@@ -21,8 +21,8 @@ import pyarrow.parquet as pq
 
 from benchmarks.cases import load_graph
 from benchmarks.harness import TimedKernels, describe_machine, in_time, make_parser, print_rows
-from papilio.families import family_of, load_engine
 from papilio.motifs import Clique, Listing, MaximalBiclique, MaximalClique, Motif, Projection
+from papilio.registry import load_engine, motif_row
 from papilio.storage.labels import read_names
 from papilio.storage.listings import ListingWriter
 from papilio.tasks.job import digest
@@ -96,7 +96,7 @@ def measure(name: str, graph: Any, folder: Path | None) -> Row:
     del device.load
     _, sums = timer.seconds()
     of_rows = sum(sums.get(kernel, 0.0) for kernel in _ROW_KERNELS)
-    columns, numbers = family_of(motif).columns(motif), family_of(motif).numbers(motif)
+    columns, numbers = motif_row(motif).columns(motif), motif_row(motif).numbers(motif)
     store: Any = SimpleNamespace(label_column=lambda layer: None)
     names = read_names(store, {layer: getattr(prepared, f"ids_{layer}") for layer in columns})
     names = {layer: ids.cast("int64") for layer, ids in names.items()}

@@ -40,13 +40,14 @@ from benchmarks.groupings import (
 )
 from benchmarks.harness import describe_machine, make_parser
 from papilio.errors import CapacityError
-from papilio.families import family_of, load_engine, resolve
 from papilio.graph import BipartiteGraph
 from papilio.motifs import Biclique, Butterfly, Clique, MaximalBiclique, MaximalClique, Motif
 from papilio.partitioning.cut_request import CutRequest, Strategy
 from papilio.partitioning.cut_run import PeakMemory
+from papilio.partitioning.cutters import cutter_of
 from papilio.partitioning.growth import PricedRows, closure_cost, grow_chunks, grow_groups, growth_bytes
 from papilio.partitioning.store import Partition
+from papilio.registry import load_engine, motif_row
 from papilio.storage.store import GraphStore, open_store, write_store
 
 __all__ = ["GRAPHS", "PartCase", "community_graph"]
@@ -241,13 +242,13 @@ def cut_for(store: GraphStore, motif: Motif, host_bytes: int) -> Cut:
     """Return a function that cuts a store for a motif into ``(directory, limit, strategy or other groups)``."""
 
     def cut(output: Path, limit: int, strategy: str) -> Partition:
-        known, cutter = get_args(Strategy), resolve(family.parted.cutter)
+        known, cutter = get_args(Strategy), cutter_of(family.parted.kind)
         asked = CutRequest("total", price, limit, host_bytes, 1, strategy=strategy if strategy in known else "bcpar")
         with nullcontext() if strategy in known else cutting_by(OTHER_GROUPS[strategy]):
             made: Partition = cutter(store, output, motif, {}, asked)
         return made
 
-    family = family_of(motif)
+    family = motif_row(motif)
     assert family.parted is not None
     price = family.memory.raw("total")
     return cut

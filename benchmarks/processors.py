@@ -20,9 +20,9 @@ from typing import Any
 
 from benchmarks.cases import load_graph
 from benchmarks.harness import Asker, describe_machine, make_parser, print_rows, show_ms
-from papilio.families import Question
 from papilio.kernels.engine import EngineName
 from papilio.motifs import Biclique, Butterfly, Clique, MaximalBiclique, MaximalClique
+from papilio.question import Question
 
 THREADS = 2
 

@@ -22,7 +22,6 @@ from typing import Any
 
 import numpy as np
 
-from papilio.families import family_of, load_engine
 from papilio.graph import BipartiteGraph, RowColumn, UnipartiteGraph
 from papilio.kernels.engine import Engine, EngineName, Partial
 from papilio.kernels.peel.decompose import Decomposed, decompose_graph
@@ -44,6 +43,7 @@ from papilio.motifs import (
     Motif,
     Projection,
 )
+from papilio.registry import load_engine, motif_row
 
 QUESTIONS: dict[str, list[tuple[Motif, Granularity]]] = {
     "butterfly": [(Butterfly(), per) for per in GRANULARITIES],
@@ -99,7 +99,7 @@ def draw_unipartite(n: int, n_edges: int) -> UnipartiteGraph:
 
 def draw(motif: Motif) -> Any:
     """Return a graph of the kind that a motif needs."""
-    is_bipartite = family_of(motif).graph_kind == "bipartite"
+    is_bipartite = motif_row(motif).graph_kind == "bipartite"
     return draw_bipartite(150, 120, 1_200) if is_bipartite else draw_unipartite(120, 900)
 
 
@@ -124,7 +124,7 @@ def list_rows(motif: Motif, engine: EngineName, tuning: WedgeTuning | None = Non
     """List on one engine; return the rows in an order of their own, as the ids of each column, then numbers."""
     used: Any = load(motif, engine, tuning, Listing())
     prepared = used.prepare(draw(motif), motif, "total")
-    ids = [getattr(prepared, f"ids_{layer}") for layer in family_of(motif).columns(motif)]
+    ids = [getattr(prepared, f"ids_{layer}") for layer in motif_row(motif).columns(motif)]
     rows: list[list[tuple[float, ...]]] = []
 
     def take(*columns: RowColumn, part: int | None = None) -> None:

@@ -28,11 +28,11 @@ from time import perf_counter
 from benchmarks.balanced_butterfly import POSITIVE, SIZES
 from benchmarks.harness import Measurement, describe_machine, measure
 from benchmarks.skewed_graphs import draw_skewed, expected_butterflies
-from papilio.families import load_engine
 from papilio.graph import BipartiteGraph
 from papilio.kernels.engine import EngineName
 from papilio.kernels.threads import available_threads
 from papilio.motifs import CENSUS_CLASSES, BalancedButterfly, Butterfly, Census
+from papilio.registry import load_engine
 
 __all__ = ["DATASETS", "Dataset", "SignedRow", "draw_dataset", "expected_balanced", "measure_dataset"]
 

@@ -24,7 +24,7 @@ import numpy as np
 import papilio
 from papilio.measures.census_pairs import PairOrder
 
-FAMILIES = ("adrenergic", "dopamine", "histamine", "opioid", "serotonin")
+MOTIF_ROWS = ("adrenergic", "dopamine", "histamine", "opioid", "serotonin")
 KINDS = {"agonist": 0.96, "antagonist": 0.04, "modulator": 0.5}
 """What a drug does to its own family: the share of targets that it activates."""
 
@@ -33,10 +33,10 @@ def write_network(path: Path, seed: int) -> None:
     """Write a generated network: 75 drugs on 60 targets."""
     random = np.random.default_rng(seed)
     lines = ["drug,target,effect"]
-    for family in FAMILIES:
+    for family in MOTIF_ROWS:
         for kind, activates in KINDS.items():
             for number in range(1, 6):
-                for other in FAMILIES:
+                for other in MOTIF_ROWS:
                     reached, share = (0.6, activates) if other == family else (0.08, 0.3)
                     for target in np.flatnonzero(random.random(12) < reached) + 1:
                         effect = "activates" if random.random() < share else "inhibits"

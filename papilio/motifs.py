@@ -35,7 +35,7 @@ EngineOptions = tuple[tuple[str, str], ...]
 class Motif:
     """Base of all motifs.
 
-    ``name`` is the name of its row in :mod:`papilio.families`. ``choices`` has the options of its engines, which are
+    ``name`` is the name of its row in :mod:`papilio.registry`. ``choices`` has the options of its engines, which are
     not part of the question, with their values, the default first. ``needs_signs`` is true if every edge must have a
     sign. ``sizes`` has the fields that may be None, for every size; each has a matching field ``max_``. ``pattern`` is
     the title, with fields in braces. ``per_when_fixed`` has the granularities of a single count; tables have only

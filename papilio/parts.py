@@ -42,6 +42,10 @@ class _Arrays:
         return array_bytes(self) + (0 if graph is None else int(graph.u.nbytes) + int(graph.v.nbytes))
 
 
+PartitionKind = Literal["wedges", "roots", "maximal-bicliques", "cliques", "maximal-cliques"]
+"""Purpose of the parts: butterflies by wedges, bicliques by roots, or cliques by their first vertices."""
+
+
 @dataclass(frozen=True, eq=False)
 class StartBlock(_Arrays):
     """Starts of wedges with all their middles. Arrays are C-contiguous; on the host, or, once staged, on a device."""

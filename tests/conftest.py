@@ -25,11 +25,11 @@ from hypothesis import strategies as st
 
 from papilio.cli import early
 from papilio.errors import EngineUnavailableError
-from papilio.families import load_engine
 from papilio.graph import BipartiteGraph
 from papilio.kernels.device.discovery import list_gpus
 from papilio.kernels.engine import Engine, Partial, fold_partials
 from papilio.motifs import Butterfly, Granularity
+from papilio.registry import load_engine
 from papilio.tasks import forecast
 from tests.tools import numba_cache
 from tests.tools.commands import Run, run_command

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from papilio.families import FAMILIES
+from papilio.registry import MOTIF_ROWS
 from tests.conftest import ROOT
 from tools.check import ALWAYS, choose_tests, test_files, tests_of_file, tests_of_motif
 
 test_files.__test__ = tests_of_file.__test__ = tests_of_motif.__test__ = False  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", MOTIF_ROWS)
 def test_every_motif_has_tests_of_its_engine(name: str) -> None:
     chosen = tests_of_motif(name)
     assert any("kernels" in path.parts for path in chosen)

@@ -33,7 +33,7 @@ papilio.convert("https://localhost/edges.txt", "graph")
 """,
     "bokeh": None,  # Dask's affair; ``papilio doctor`` names the extra
     "cupy": """
-from papilio.families import load_engine
+from papilio.registry import load_engine
 load_engine(papilio.Butterfly(), "gpu")
 """,
     "dask_cuda": """

@@ -46,7 +46,6 @@ ALLOWED_PLACES = {
     ("kernels/device/cuda.py", "compile"): "a CUDA source of the package",
     ("kernels/compiling.py", "compile"): "a function of the package",
     ("extras.py", "import_module"): "an optional package, by its name",
-    ("families.py", "import_module"): "a table of the package's own engines",
     ("tasks/memory.py", "import_module"): "what a row of the families names",
     ("tasks/parts.py", "import_module"): "a module of the package",
 }

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
-from papilio.families import FAMILIES
+from papilio.registry import MOTIF_ROWS
 
 ROOT = Path(__file__).resolve().parents[1]
 TESTS = ROOT / "tests"
@@ -51,8 +51,8 @@ def test_files() -> Mapping[Path, set[str]]:
 
 def tests_of_motif(name: str) -> set[Path]:
     """Return the test files of a motif: named after it, or in the folder of its engine and importing its class."""
-    row = FAMILIES[name]
-    folder = Path("tests", *row.engines["cpu"].partition(":")[0].split(".")[1:-1])
+    row = MOTIF_ROWS[name]
+    folder = Path("tests", *row.engines["cpu"]().__module__.split(".")[1:-1])
     named, wanted = f"test_{name.replace('-', '_')}", f"papilio.motifs.{row.motif.__name__}"
     return {
         path
@@ -105,7 +105,7 @@ def choose_tests(motif: str | None, paths: Iterable[Path]) -> list[Path]:
 def main() -> int:
     """Choose the tests, name them, and run them; return the exit status of pytest."""
     parser = argparse.ArgumentParser(description="Run the tests that concern a motif, paths, or the changed files.")
-    parser.add_argument("--motif", choices=sorted(FAMILIES))
+    parser.add_argument("--motif", choices=sorted(MOTIF_ROWS))
     parser.add_argument("paths", nargs="*", type=Path)
     asked = parser.parse_args()
     paths = [path.resolve().relative_to(ROOT) for path in asked.paths]

@@ -24,9 +24,10 @@ from papilio.cluster.events import Listener, PhaseStarted, Progress, ignore_even
 from papilio.cluster.executor import Executor, InlineExecutor
 from papilio.cluster.selection import is_auto, make_executor, resolve_auto
 from papilio.errors import CapacityError, InputError
-from papilio.families import EngineChoice, Question
 from papilio.kernels.device.discovery import list_visible_ids, release_device_memory
+from papilio.kernels.engine import EngineChoice
 from papilio.motifs import Cell, Granularity, Motif
+from papilio.question import Question
 from papilio.storage.files import is_url, local_path, os_errors_named
 from papilio.storage.listings import ListingShard
 from papilio.storage.reading import GraphOptions

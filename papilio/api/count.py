@@ -14,7 +14,7 @@ from papilio.cluster.events import Progress
 from papilio.cluster.executor import Executor
 from papilio.cluster.progress import shows_progress
 from papilio.cluster.selection import make_executor
-from papilio.families import EngineChoice, Question, family_of
+from papilio.kernels.engine import EngineChoice
 from papilio.motifs import (
     CENSUS_CLASSES,
     Census,
@@ -25,6 +25,8 @@ from papilio.motifs import (
     rows_by_class,
     sum_groups,
 )
+from papilio.question import Question
+from papilio.registry import motif_row
 from papilio.storage.answers import Answer, Preview, file_metadata, write_census, write_columns, write_table
 from papilio.storage.labelled import Vectors
 from papilio.storage.listings import ListingShard
@@ -177,7 +179,7 @@ class CountCall(Call[CountResult]):
         vectors = dict(result.vectors)
         if self.target is not None:
             store = self.stored(self.target.parent)
-            family = family_of(result.motif)
+            family = motif_row(result.motif)
             metadata = file_metadata(store.hash, motif=motif_to_json(result.motif))
             how: Any = {"metadata": metadata, "overwrite": self._overwrite}
             if family.classes:

@@ -18,10 +18,9 @@ from papilio.api.graph import Graph, open_graph, resolve_layers
 from papilio.arguments import Count, Threads, checked, names_table, read_argument
 from papilio.cluster.progress import shows_phases
 from papilio.errors import EngineUnavailableError, InputError
-from papilio.families import EngineChoice
 from papilio.graph import BipartiteGraph
 from papilio.kernels.device.discovery import missing_for_gpu
-from papilio.kernels.engine import EngineName
+from papilio.kernels.engine import EngineChoice, EngineName
 from papilio.kernels.exact import require_room
 from papilio.kernels.peel.decompose import Decomposed, decompose_graph
 from papilio.kernels.peel.phases import Forest, Layer, PeelingKind, check_wing_edges, ignore_report

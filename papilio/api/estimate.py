@@ -18,8 +18,7 @@ from papilio.cluster.events import PhaseStarted, Progress
 from papilio.cluster.progress import shows_progress
 from papilio.cluster.selection import is_auto
 from papilio.errors import InputError
-from papilio.families import EngineChoice
-from papilio.kernels.engine import EngineName
+from papilio.kernels.engine import EngineChoice, EngineName
 from papilio.motifs import Motif, motif_to_json
 from papilio.storage.answers import Answer, rows_table
 from papilio.tasks.estimate import Sample

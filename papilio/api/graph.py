@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from papilio.arguments import checked, did_you_mean, plural, read_path
 from papilio.cluster.driver import run_directory
 from papilio.errors import InputError, StoreError, UnsupportedError
-from papilio.families import Question
 from papilio.graph import BipartiteGraph, GraphKind, UnipartiteGraph
 from papilio.motifs import LAYER_FIELDS, Motif, PairSide, SizeOptions, read_motif
+from papilio.question import Question
 from papilio.storage.any_object import holds_triples, label_any
 from papilio.storage.files import MANIFEST_NAME, filesystem_of, is_url, local_path
 from papilio.storage.inputs import STANDARD_INPUT
@@ -449,7 +449,7 @@ def ask(
     question = make(read_motif(motif, sizes))
     of_layers = question.of_layers or (question.title if by_layer else "")
     needs_signs = question.motif.needs_signs
-    return open_graph(source, question.family.graph_kind, reading, of_layers, needs_signs=needs_signs), question
+    return open_graph(source, question.row.graph_kind, reading, of_layers, needs_signs=needs_signs), question
 
 
 def resolve_layers(

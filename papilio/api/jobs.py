@@ -20,7 +20,7 @@ from papilio.cluster.events import Progress
 from papilio.cluster.progress import shows_progress
 from papilio.cluster.selection import check_cluster, require_trusted, require_trusted_output
 from papilio.errors import InputError
-from papilio.families import EngineChoice
+from papilio.kernels.engine import EngineChoice
 from papilio.kernels.null.models import NullName
 from papilio.motifs import Granularity, Motif
 from papilio.storage.files import local_path

@@ -24,8 +24,9 @@ from papilio.cluster.events import PhaseStarted, Progress, RowsKnown, ignore_eve
 from papilio.cluster.executor import Executor
 from papilio.cluster.progress import shows_progress
 from papilio.errors import CapacityError, ExecutionError, InputError, StoreError
-from papilio.families import EngineChoice, Question, resolve
+from papilio.kernels.engine import EngineChoice
 from papilio.motifs import Listing, Motif
+from papilio.question import Question
 from papilio.storage.answers import listing_batches, listing_schema
 from papilio.storage.files import check_replaceable, local_path
 from papilio.storage.labels import find_held, hash_labels, read_names
@@ -190,7 +191,7 @@ def resume_listing(directory: JobDirectory, **where: Any) -> ListingResult:
     """Resume the listing of a job directory; called by :func:`papilio.resume_job`."""
     target = Path(directory.settings["output"])
     question = directory.job
-    graph = open_graph(directory.source, question.family.graph_kind, {}, question.of_layers)
+    graph = open_graph(directory.source, question.row.graph_kind, {}, question.of_layers)
     return _class_of(question)(graph, question, target, job=directory.root, **where).execute()
 
 
@@ -213,9 +214,12 @@ def _call(
 
 
 def _class_of(question: Question) -> type[ListingCall]:
-    assert question.family.listed is not None, "this question has no listing"
-    kind: type[ListingCall] = resolve(question.family.listed.call)
-    return kind
+    """Return the class of the calls that list the motif: rows with numbers are found in two passes."""
+    if not question.row.numbers(question.motif):
+        return ListingCall
+    from papilio.api.project import ProjectionCall
+
+    return ProjectionCall
 
 
 class ListingCall(Call[ListingResult]):
@@ -321,7 +325,7 @@ class ListingCall(Call[ListingResult]):
             return
         root, counted = known
         n_bytes = 0
-        for place, (layer, size) in builtins.enumerate(job.family.columns(job.motif).items()):
+        for place, (layer, size) in builtins.enumerate(job.row.columns(job.motif).items()):
             column = store.label_column("v" if layer == "v" else "u")
             vertices = (
                 sum(cell[place] * n for cell, n in counted.table.items()) if size is None else size * counted.count
@@ -381,8 +385,8 @@ class ListingCall(Call[ListingResult]):
 
     @property
     def numbers(self) -> Mapping[str, str]:
-        """Numbers in the files, with their types; see :class:`papilio.families.ListingSupport`."""
-        return self.question.family.numbers(self.question.motif)
+        """Numbers in the files, with their types; see :class:`papilio.registry.ListingSupport`."""
+        return self.question.row.numbers(self.question.motif)
 
     @contextmanager
     def settled(self, shards: Sequence[ListingShard]) -> Iterator[Sequence[ListingShard]]:
@@ -395,7 +399,7 @@ class ListingCall(Call[ListingResult]):
 
     def _write_files(self, shards: Sequence[ListingShard], limit_reached: bool, keep_shards: bool) -> dict[str, Any]:
         assert self.store is not None, "asking made it"
-        sizes, question = self.spec.family.columns(self.spec.motif), self.spec.identity
+        sizes, question = self.spec.row.columns(self.spec.motif), self.spec.identity
         return write_listing(
             self._directory,
             shards,

@@ -17,12 +17,13 @@ from papilio.cluster.events import PhaseAdvanced, PhaseStarted
 from papilio.cluster.executor import Executor, choose_engine
 from papilio.cluster.progress import shows_share
 from papilio.errors import CapacityError, InputError
-from papilio.families import Question, resolve
 from papilio.kernels.engine import EngineName
 from papilio.motifs import Granularity, Motif
 from papilio.partitioning.cut_request import CutProgress, CutRequest, Strategy
 from papilio.partitioning.cut_run import PLANNED_SHARE
+from papilio.partitioning.cutters import cutter_of
 from papilio.partitioning.store import Partition, open_partition
+from papilio.question import Question
 from papilio.storage.files import is_url, local_path, release_memory
 from papilio.storage.store import open_store
 from papilio.tasks.job import Budget, JobSpec, PartitionRef, job_of
@@ -257,7 +258,7 @@ def _cut(
 ) -> Partition:
     """Cut a stored graph into parts for these workers; this process may have ``host_bytes``."""
     part_bytes, limit_bytes = part_limit(job, engine, workers)
-    assert job.family.parted is not None, "it has a limit"
+    assert job.row.parted is not None, "it has a limit"
     free = int(free_memory_bytes() * CUTTING_SHARE)
     if host_bytes is not None:
         free = host_bytes - PROCESS_BYTES["cpu"]
@@ -270,6 +271,5 @@ def _cut(
         strategy=strategy,
         scratch=temp_dir,
     )
-    cut = resolve(job.family.parted.cutter)
-    found: Partition = cut(open_store(job.source), output, job.motif, dict(job.options), request, progress)
-    return found
+    cut = cutter_of(job.row.parted.kind)
+    return cut(open_store(job.source), output, job.motif, dict(job.options), request, progress)

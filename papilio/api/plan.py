@@ -12,7 +12,7 @@ from papilio.api.graph import AskedOptions
 from papilio.api.significance import SignificanceCall
 from papilio.arguments import Bytes, Count, Samples, Seed, Workers, checked
 from papilio.errors import InputError
-from papilio.families import EngineChoice
+from papilio.kernels.engine import EngineChoice
 from papilio.kernels.null.models import NullName
 from papilio.motifs import Granularity, Motif
 from papilio.tasks.plan import CountPlan

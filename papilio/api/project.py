@@ -21,7 +21,7 @@ from papilio.cluster.driver import JobOutcome, count_job, run_directory
 from papilio.cluster.events import Progress, ignore_events
 from papilio.cluster.executor import Executor
 from papilio.errors import ExecutionError, InputError
-from papilio.families import EngineChoice
+from papilio.kernels.engine import EngineChoice
 from papilio.kernels.project.discovery import FalseDiscovery
 from papilio.kernels.threads import available_threads
 from papilio.motifs import PairTest, Projection, Weighting, motif_to_json

@@ -50,7 +50,7 @@ class Rows(Tabular):
         weakref.finalize(self, call.stack.close)
         call.graph.keep_prepared()
         self.motif = call.question.motif
-        self.columns = tuple(call.question.family.columns(self.motif))  # ``u`` and ``v``, or ``n``
+        self.columns = tuple(call.question.row.columns(self.motif))  # ``u`` and ``v``, or ``n``
         self.limit = None if call.question.listing is None else call.question.listing.limit
 
     def __repr__(self) -> str:
@@ -104,7 +104,7 @@ class Rows(Tabular):
         job = stack.enter_context(call.held_job())
         worker = describe_worker("rows", None)
         engine, held = prepare_rows(job, worker)
-        sizes = job.family.columns(job.motif)
+        sizes = job.row.columns(job.motif)
         names = []
         for layer in sizes:
             ids = getattr(held.prepared, f"ids_{layer}")

@@ -12,10 +12,11 @@ from papilio.api.graph import AskedOptions, ask
 from papilio.arguments import Count, Samples, Seed, Workers, checked
 from papilio.cluster.events import Progress
 from papilio.cluster.progress import shows_progress
-from papilio.families import EngineChoice, Question
+from papilio.kernels.engine import EngineChoice
 from papilio.kernels.null.ensemble import Ensemble
 from papilio.kernels.null.models import NullName
 from papilio.motifs import Granularity, Motif, motif_to_json
+from papilio.question import Question
 from papilio.storage.answers import file_metadata, write_arrow
 from papilio.storage.labelled import Vectors
 from papilio.storage.listings import ListingShard

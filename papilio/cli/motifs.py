@@ -21,8 +21,8 @@ from click.shell_completion import CompletionItem
 from papilio.arguments import Between, did_you_mean
 from papilio.cli.options import LAYER, integer, reading_given
 from papilio.errors import InputError, UnsupportedError
-from papilio.families import FAMILIES
 from papilio.motifs import LAYER_FIELDS, MOTIFS, Motif
+from papilio.registry import MOTIF_ROWS
 
 
 def attribute_help(kind: type) -> dict[str, str]:
@@ -189,14 +189,14 @@ class MotifGroup(click.Group):
         self._listed, self._motif_flag = listed, motif_flag
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(name for name in MOTIFS if not self._listed or FAMILIES[name].listed is not None)
+        return sorted(name for name in MOTIFS if not self._listed or MOTIF_ROWS[name].listed is not None)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command:
         if name not in MOTIFS:
             known = self.list_commands(ctx)
             raise UnsupportedError(f"unknown motif {name!r}{did_you_mean(name, known)}; known: {', '.join(known)}")
         if name not in self.list_commands(ctx):
-            raise UnsupportedError(f"{name} cannot be listed; {FAMILIES[name].not_listed}")
+            raise UnsupportedError(f"{name} cannot be listed; {MOTIF_ROWS[name].not_listed}")
         kind = MOTIFS[name]
         flags = _MotifFlags(kind, listed=self._listed, taken={each.name for each in self._shared})
 

@@ -99,11 +99,11 @@ def report_result(result: CountResult) -> None:
 
 
 def _report_count(result: CountResult) -> None:
-    from papilio.families import family_of
+    from papilio.registry import motif_row
 
     if not result.motif.is_table:
         click.echo(result.count)
-    elif (family := family_of(result.motif)).classes:
+    elif (family := motif_row(result.motif)).classes:
         click.echo("\n".join(class_lines(family.classes, result.table)))
     elif result.output is None:
         click.echo("\n".join(table_lines(result.table, family.key)))

@@ -31,10 +31,9 @@ from papilio.cluster.events import (
 )
 from papilio.cluster.executor import Executor, InlineExecutor, TaskList, choose_engine
 from papilio.errors import ExecutionError, InputError, StoreError, TilingError
-from papilio.families import EngineChoice
 from papilio.interrupts import check, finishing, held, removed_at_end
 from papilio.kernels.announce import compiled_seconds
-from papilio.kernels.engine import EngineName, Partial
+from papilio.kernels.engine import EngineChoice, EngineName, Partial
 from papilio.motifs import EngineOptions
 from papilio.storage.answers import read_partial_shard
 from papilio.storage.labelled import Vectors
@@ -323,7 +322,7 @@ def _make_result(
         moved=usage.moved,
         peak_device_bytes=usage.device_peak_bytes,
         used_device_bytes=usage.device_used_bytes,
-        checksum=folded.checksum if job.family.has_checksum and not folded.capped else None,
+        checksum=folded.checksum if job.row.has_checksum and not folded.capped else None,
         best=folded.best,
     )
 
@@ -387,7 +386,7 @@ def recount_leases(directory: JobDirectory, sample: int, engine: EngineChoice, s
                 plan.costs_digest, shards, sequence=number,
             )  # fmt: skip
             again = run_lease(task, worker)
-            _compare(lease, again, job.family.same_work)
+            _compare(lease, again, job.row.same_work)
             if shards is not None:
                 _compare_rows(lease, again)
     return Recount(

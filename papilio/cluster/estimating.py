@@ -18,8 +18,8 @@ from papilio.cluster.driver import plan_job
 from papilio.cluster.events import Listener, PhaseAdvanced, PhaseStarted
 from papilio.cluster.executor import Executor, TaskList
 from papilio.errors import CapacityError
-from papilio.families import EngineChoice
 from papilio.interrupts import check
+from papilio.kernels.engine import EngineChoice
 from papilio.tasks.estimate import (
     BEYOND_FLOATS,
     LEAST_SLICES,

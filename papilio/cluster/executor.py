@@ -27,10 +27,9 @@ from papilio.errors import (
     fault_of,
 )
 from papilio.extras import how_to_install
-from papilio.families import EngineChoice
 from papilio.interrupts import requested
 from papilio.kernels.device.discovery import missing_for_gpu
-from papilio.kernels.engine import EngineName
+from papilio.kernels.engine import EngineChoice, EngineName
 from papilio.tasks.estimate import ProbeTask
 from papilio.tasks.job import JobSpec, LeaseTask, PrepareTask
 from papilio.tasks.lease_scheduler import MAX_ATTEMPTS

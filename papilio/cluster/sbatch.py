@@ -14,7 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from papilio.arguments import Number, Workers, check_fields
 from papilio.errors import ClusterError, InputError
-from papilio.families import EngineChoice
+from papilio.kernels.engine import EngineChoice
 from papilio.motifs import Granularity
 from papilio.storage.tables import format_of
 

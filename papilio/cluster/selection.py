@@ -16,8 +16,8 @@ from typing import Any, TypeGuard
 from papilio.arguments import read_path
 from papilio.cluster.executor import Executor, InlineExecutor, missing_for_cuda
 from papilio.errors import EngineUnavailableError, InputError
-from papilio.families import EngineChoice
 from papilio.kernels.device.discovery import list_visible_ids, missing_for_gpu
+from papilio.kernels.engine import EngineChoice
 
 OWN_CLUSTERS = ("auto", "inline", "local", "cuda", "slurm")
 """Clusters that a run starts, and that end with it."""

@@ -41,7 +41,7 @@ from papilio.errors import (
     PapilioError,
     StoreError,
 )
-from papilio.families import EngineChoice
+from papilio.kernels.engine import EngineChoice
 from papilio.storage.ledger import find_holder
 from papilio.tasks.directory import JobDirectory
 from papilio.tasks.job import JobSpec, digest, open_job_partition

@@ -39,6 +39,9 @@ from papilio.parts import CliquePart, EndBlock, MaximalPart, Part, RootPart, Sta
 EngineName = Literal["cpu", "gpu"]
 ENGINES: tuple[EngineName, ...] = ("cpu", "gpu")
 
+EngineChoice = Literal["auto", "cpu", "gpu"]
+"""``auto`` uses GPUs on workers that have them; ``cpu`` and ``gpu`` are used as given, or raise."""
+
 Loadable = TypeVar("Loadable", StartBlock, EndBlock, RootPart, MaximalPart, CliquePart)
 """Data read from storage and copied to a device at once: a block of a part, or a part without blocks."""
 

@@ -22,13 +22,13 @@ from papilio.arguments import Count, Threads, checked, plural, read_argument
 from papilio.cluster.events import PhaseStarted
 from papilio.cluster.progress import shows_progress
 from papilio.errors import ExecutionError
-from papilio.families import Question
 from papilio.graph import BipartiteGraph
 from papilio.kernels.exact import require_room
 from papilio.kernels.threads import choose_threads
 from papilio.measures.signed_pairs import bytes_of_pairs, find_pairs, sum_vertices
 from papilio.measures.values import Edges, first_of
 from papilio.motifs import CENSUS_CLASSES, Census, PairSide, motif_to_json, sum_groups
+from papilio.question import Question
 from papilio.storage.answers import (
     Answer,
     Preview,

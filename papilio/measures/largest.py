@@ -18,7 +18,6 @@ from papilio.arguments import Between, Threads, checked
 from papilio.cluster.events import Progress
 from papilio.cluster.progress import shows_progress
 from papilio.errors import ExecutionError
-from papilio.families import Question
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.clique.cpu import order_roots
 from papilio.kernels.clique.maximum_loops import (
@@ -36,6 +35,7 @@ from papilio.kernels.threads import ChunkRunner, choose_threads, cut_by_cost
 from papilio.measures.clustering import Report, run_reported
 from papilio.measures.values import Edges, LargestBiclique, LargestBicliques, MaximumClique
 from papilio.motifs import Clique, Listing, MaximalBiclique
+from papilio.question import Question
 from papilio.storage.labelled import Vectors, plain_labels
 from papilio.storage.reading import GraphOptions
 from papilio.tasks.job import job_of

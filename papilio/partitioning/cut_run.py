@@ -17,7 +17,6 @@ import numpy as np
 import psutil
 
 from papilio.errors import CapacityError, UnsupportedError
-from papilio.families import family_of
 from papilio.kernels.engine import LEAST_TABLE_ENTRIES, CostTable
 from papilio.kernels.jit import make_ready
 from papilio.kernels.threads import ChunkRunner
@@ -28,14 +27,14 @@ from papilio.partitioning.disk_rows import DiskRows, write_disk_rows
 from papilio.partitioning.rows import core_masks
 from papilio.partitioning.store import (
     Decisions,
-    Family,
     PartInfo,
     Partition,
     PartitionManifest,
     PartitionWriter,
     write_partition,
 )
-from papilio.parts import CliquePart, Layer, PartSizes, RootPart
+from papilio.parts import CliquePart, Layer, PartitionKind, PartSizes, RootPart
+from papilio.registry import motif_row
 from papilio.storage.files import local_path, release_memory
 from papilio.storage.records import write_record
 from papilio.storage.store import GraphStore
@@ -154,7 +153,7 @@ class CutRun:
     """A cut in progress; made by :func:`cut_run`."""
 
     store: GraphStore
-    family: str  # see :data:`papilio.partitioning.store.Family`
+    family: str  # see :data:`papilio.partitioning.store.PartitionKind`
     least: tuple[int, int]  # smallest p and q that the parts must serve; for cliques, k and 1
     request: CutRequest
     writer: PartitionWriter
@@ -266,7 +265,7 @@ class CutRun:
         least_p, least_q = self.least
         return self.writer.finish(
             PartitionManifest(
-                family=cast(Family, self.family),
+                family=cast(PartitionKind, self.family),
                 least_p=least_p,
                 least_q=least_q,
                 graph_hash=store.hash,
@@ -293,7 +292,7 @@ def cut_run(
     progress: CutProgress | None,
 ) -> Iterator[CutRun]:
     """Begin a cut; the partition appears when the block ends. Raises UnsupportedError for other motifs' strategies."""
-    family = family_of(motif)
+    family = motif_row(motif)
     assert family.parted is not None
     if request.strategy == "pair_blocks" and family.parted.kind != "wedges":
         things = "bicliques" if family.graph_kind == "bipartite" else "cliques"

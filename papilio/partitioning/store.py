@@ -19,18 +19,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from papilio.arguments import checked
 from papilio.errors import StoreError, UnsupportedError
-from papilio.families import FAMILIES, family_of
 from papilio.motifs import GRANULARITIES, Granularity, Motif
 from papilio.partitioning import blocks
 from papilio.partitioning.blocks import PARTITION_ADVICE, BlockInfo, BlockKind
-from papilio.parts import Block, Layer, Part, PartSizes, join_blocks
+from papilio.parts import Block, Layer, Part, PartitionKind, PartSizes, join_blocks
+from papilio.registry import MOTIF_ROWS, motif_row
 from papilio.storage.files import atomic_directory, filesystem_of, read_file, require_files
 from papilio.storage.records import read_manifest, seal_json, write_record
 
@@ -43,8 +43,6 @@ FORMAT = "papilio-partition"
 FORMAT_VERSION = 2
 """Version of the layout that this code writes and reads; partitions of version 1 have no digests."""
 
-Family = Literal["wedges", "roots", "maximal-bicliques", "cliques", "maximal-cliques"]
-"""Purpose of the parts: butterflies by wedges, bicliques by roots, or cliques by their first vertices."""
 
 PLAIN_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*(\.parquet)?")
 """Names of blocks and of their files."""
@@ -87,7 +85,7 @@ class PartitionManifest:
     n_u: int
     n_v: int
     n_edges: int
-    family: Family
+    family: PartitionKind
     strategy: str  # how the items were grouped, such as ``bcpar`` or ``pair_blocks``
     reason: str
     layer: Layer | None  # the anchored layer; None if both layers have parts
@@ -244,9 +242,9 @@ class Partition:
         Raises UnsupportedError if the parts serve another motif or only larger (p, q), or were made for less detail.
         """
         manifest = self.manifest
-        parted = family_of(motif).parted
+        parted = motif_row(motif).parted
         if parted is None or parted.kind != manifest.family:
-            rows = (row for row in FAMILIES.values() if row.parted and row.parted.kind == manifest.family)
+            rows = (row for row in MOTIF_ROWS.values() if row.parted and row.parted.kind == manifest.family)
             served = " or ".join(row.motif.name for row in rows)
             raise UnsupportedError(
                 f"{self.path} has parts for {served}, not for {motif.title}; create a partition for it"
@@ -254,7 +252,7 @@ class Partition:
         p, q = parted.least_sizes(motif)
         if p < manifest.least_p or q < manifest.least_q:
             told = f"p >= {manifest.least_p} and q >= {manifest.least_q}", f"p = {p} and q = {q}"
-            if family_of(motif).graph_kind == "unipartite":
+            if motif_row(motif).graph_kind == "unipartite":
                 told = f"cliques of at least {manifest.least_p} vertices", f"{p}"
             raise UnsupportedError(
                 f"{self.path} supports {told[0]}, but {motif.title} needs {told[1]}; create a partition for it"

@@ -24,9 +24,10 @@ from typing import Any, ClassVar, Literal, Unpack, get_args, get_origin, get_typ
 from papilio.api.graph import open_graph
 from papilio.cluster.selection import require_trusted, resolve_workers
 from papilio.errors import InputError, StoreError
-from papilio.families import EngineChoice, family_of
+from papilio.kernels.engine import EngineChoice
 from papilio.kernels.threads import available_threads
 from papilio.motifs import EngineOptions, Granularity, Motif, choose_options
+from papilio.registry import motif_row
 from papilio.storage.files import is_url, local_path
 from papilio.storage.generate import generate
 from papilio.storage.ledger import read_ledger, write_durably
@@ -380,7 +381,7 @@ def begin_scaling(
     threads = _settle_threads(resolved, threads, numbers)
     root = _check_root(output)
     if model is None:
-        kind = family_of(motif).graph_kind
+        kind = motif_row(motif).graph_kind
         given = [open_store(open_graph(store, kind, reading).lasting_path()) for store in stores]
         found = dict(zip(workers, given if weak else given * len(numbers), strict=True))
     else:

@@ -27,8 +27,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from papilio.arguments import plural, show_bytes, show_share
 from papilio.charts import require_matplotlib
 from papilio.errors import StoreError
-from papilio.families import family_of
 from papilio.motifs import Listing, motif_from_json
+from papilio.registry import motif_row
 from papilio.reports.experiment import EXPERIMENT_FILE, ExperimentDirectory, Mode, RunRecord, absolute
 from papilio.reports.figures import Figure, draw_efficiency, draw_speedup, draw_timeline, draw_times
 from papilio.reports.job import LEASE_COLUMNS, JobFacts, lease_rows, read_job
@@ -190,7 +190,7 @@ def _listing_words(facts: JobFacts) -> list[str]:
             names = read_names(store, ids)
             held = names["u"].to_pylist(), names["v"].to_pylist()
     words = [] if listing.limit is None else ["--limit", str(listing.limit)]
-    kind = family_of(motif_from_json(facts.status.motif)).graph_kind
+    kind = motif_row(motif_from_json(facts.status.motif)).graph_kind
     flags = ("--with-u", "--with-v") if kind == "bipartite" else ("--containing",) * 2
     for flag, labels in zip(flags, held, strict=True):
         words += [word for label in labels for word in (flag, str(label))]

@@ -26,8 +26,8 @@ from typing import Any, ClassVar
 
 from papilio.arguments import checked
 from papilio.errors import InputError, PapilioError, StoreError, TilingError
-from papilio.families import EngineChoice
 from papilio.interrupts import set_advice
+from papilio.kernels.engine import EngineChoice
 from papilio.motifs import motif_to_json
 from papilio.storage.answers import read_partial_shard
 from papilio.storage.files import local_path, os_errors_named

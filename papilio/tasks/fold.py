@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import CapacityError, ExecutionError, TilingError
-from papilio.families import Question
 from papilio.kernels.engine import Partial, fold_partials
 from papilio.motifs import Cell
+from papilio.question import Question
 from papilio.storage.answers import read_partial_shard
 from papilio.storage.files import slices_of
 from papilio.storage.listings import ListingShard, check_listing_shards
@@ -148,7 +148,7 @@ def find_wrong_cell(question: Question, cells: Mapping[Cell, int], total: int) -
 
 def _check_sums(job: JobSpec, partial: Partial) -> None:
     motif = job.motif
-    sums = job.family.vector_sums(motif, partial.total, {} if job.ensemble else partial.cells)
+    sums = job.row.vector_sums(motif, partial.total, {} if job.ensemble else partial.cells)
     for name, expected in sums.items():
         if name not in partial.vectors:
             continue

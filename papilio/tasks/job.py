@@ -21,12 +21,13 @@ from numpy.typing import NDArray
 
 from papilio.arguments import Bytes, read_bytes
 from papilio.errors import InputError, StoreError, UnsupportedError
-from papilio.families import FAMILIES, Question, family_of
 from papilio.graph import BipartiteGraph, GraphKind, UnipartiteGraph
 from papilio.kernels.engine import CostTable, EngineName, LargestMotif
 from papilio.kernels.null.ensemble import MOMENTS
 from papilio.motifs import Cell, EngineOptions, Motif, choose_options, motif_to_json
 from papilio.partitioning.store import Partition, open_partition
+from papilio.question import Question
+from papilio.registry import MOTIF_ROWS, motif_row
 from papilio.storage.edge_files import ContentHash
 from papilio.storage.listings import ListingShard
 from papilio.storage.records import Digits, write_record
@@ -162,7 +163,7 @@ MOST_HANDS = 64
 def choose_hands(job: JobSpec, n_workers: int) -> int:
     """Return the hands in which the items of a job are dealt: one for each worker, in a search of a whole graph."""
     is_search = job.partition is None and job.listing is None and job.ensemble is None
-    return min(n_workers, MOST_HANDS) if is_search and not job.family.same_work else 1
+    return min(n_workers, MOST_HANDS) if is_search and not job.row.same_work else 1
 
 
 @dataclass(frozen=True)
@@ -398,13 +399,13 @@ def require_graph(question: Question, kind: str, *, signed: bool, source: str) -
 
 def require_kind(motif: Motif, kind: str, source: str) -> None:
     """Raise if a motif is not defined on a kind of graph; as :func:`require_graph_kind`."""
-    require_graph_kind(f"motif {motif.name!r} is", family_of(motif).graph_kind, kind, source)
+    require_graph_kind(f"motif {motif.name!r} is", motif_row(motif).graph_kind, kind, source)
 
 
 def require_graph_kind(what: str, needed: GraphKind, kind: str, source: str) -> None:
     """Raise UnsupportedError for a graph of another kind; names the motifs counted there and the conversion."""
     if kind != needed:
-        there = ", ".join(name for name, row in FAMILIES.items() if row.graph_kind == kind)
+        there = ", ".join(name for name, row in MOTIF_ROWS.items() if row.graph_kind == kind)
         how = f"else read the input as {needed} (--{needed}, in Python kind={needed!r})"
         if needed == "bipartite":
             how += " if its columns are two sets, or make its double cover or its incidence graph (docs/formats.md)"

@@ -21,9 +21,10 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
 
 from papilio.errors import StoreError
-from papilio.families import EngineChoice, Question
+from papilio.kernels.engine import EngineChoice
 from papilio.kernels.null.ensemble import Ensemble
 from papilio.motifs import Granularity, Listing, motif_from_json
+from papilio.question import Question
 from papilio.storage.answers import Described
 from papilio.storage.ledger import Holder, write_durably
 from papilio.storage.records import read_record, read_sealed, seal_json

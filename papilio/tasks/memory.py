@@ -56,7 +56,7 @@ def predict_memory(job: JobSpec, engine: EngineName, threads: int = 1) -> Memory
     once, before.
     """
     n_graphs = threads if job.ensemble is not None and engine == "cpu" else 1
-    host, device = job.family.memory.predict_graph(job, engine, threads // n_graphs)
+    host, device = job.row.memory.predict_graph(job, engine, threads // n_graphs)
     if job.ensemble is not None:
         host = (n_graphs + 1) * host
         device += _TRADE_BYTES * job.n_edges
@@ -91,9 +91,9 @@ def part_memory(job: JobSpec, engine: EngineName, threads: int, layer: Layer | N
     ``threads`` is the number of threads of the cpu engine. ``layer`` is the layer of the roots, as in the manifest; by
     default the one that the options of the job name.
     """
-    if job.family.parted is None:
+    if job.row.parted is None:
         raise UnsupportedError(f"{job.motif.title} is counted on whole graphs only, not in parts")
-    predicted = job.family.memory
+    predicted = job.row.memory
     anchors: dict[str | None, Layer] = {"u": "u", "v": "v"}
     anchor = anchors.get(dict(job.options).get("anchor"), layer)
     host, device = predicted.predict_part(job.motif, engine, job.per, threads, layer=anchor)
@@ -165,7 +165,7 @@ def require_memory(
         return require(job, workers)
     except CapacityError as error:
         instead = "create a partition with a smaller budget" if manifest is not None else ""
-        if manifest is None and job.family.parted is not None and not (job.listing or job.ensemble):
+        if manifest is None and job.row.parted is not None and not (job.listing or job.ensemble):
             instead = "count part by part"
         unlimited = unlimit(workers)
         raise with_least_budget(
@@ -295,7 +295,7 @@ def needs_parts(job: JobSpec, engine: EngineName, workers: Sequence[WorkerInfo])
     except CapacityError as error:
         if job.listing is not None:
             raise CapacityError(f"{error}; {job.motif.name}s are listed on the whole graph only") from None
-        if job.family.parted is None:
+        if job.row.parted is None:
             raise CapacityError(f"{error}; {job.motif.title} is counted on the whole graph only") from None
     part_limit(job, engine, workers)
     return True

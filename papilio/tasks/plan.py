@@ -229,7 +229,7 @@ class CountPlan(Described):
     def listing_bytes(self) -> Range | None:
         """Predicted size of the files of these rows; None without a prediction."""
         rows = self.listing_rows
-        return None if rows is None else predict_bytes(rows, self.job.family.columns(self.job.motif).values())
+        return None if rows is None else predict_bytes(rows, self.job.row.columns(self.job.motif).values())
 
     @property
     def _predicted(self) -> dict[str, Range | None]:

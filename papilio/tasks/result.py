@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from papilio import charts
 from papilio.arguments import Count, plural, read_argument
 from papilio.errors import ExecutionError, InputError, StoreError
-from papilio.families import family_of, resolve
 from papilio.kernels.engine import EngineName, LargestMotif, choose_best
 from papilio.motifs import Cell, Granularity, Listing, Motif, rows_by_class
+from papilio.registry import motif_row
 from papilio.storage import answers
 from papilio.storage.files import slices_of
 from papilio.storage.labelled import LabelledGraph, Vectors, plain_labels
@@ -122,7 +122,7 @@ class CountResult(answers.Answer):
         return f"{self._title}: {self.count:,} ({self._circumstances})"
 
     def _preview(self) -> answers.Preview:
-        family = family_of(self.motif)
+        family = motif_row(self.motif)
         if family.classes:
             rows = rows_by_class(family.classes, self.table)
             cells = [(each.group, each.name, f"{count:,}", f"{share:.2%}") for each, count, share in rows]
@@ -185,7 +185,7 @@ class CountResult(answers.Answer):
         StoreError
             If the store with the labels does not exist any more.
         """
-        family = family_of(self.motif)
+        family = motif_row(self.motif)
         if family.classes:
             return answers.class_table(rows_by_class(family.classes, self.table))
         if self.motif.is_table:
@@ -203,7 +203,7 @@ class CountResult(answers.Answer):
 
     def _draw(self, axes: Any) -> None:
         """Draw counts by size or class, the distribution of counts per vertex or edge, or one bar for one number."""
-        family = family_of(self.motif)
+        family = motif_row(self.motif)
         if family.classes:
             charts.draw_classes(axes, rows_by_class(family.classes, self.table))
         elif self.table:
@@ -290,7 +290,7 @@ class ListingResult(CountResult):
 
     @property
     def _has_numbers(self) -> bool:
-        return bool(family_of(self.motif).numbers(self.motif))
+        return bool(motif_row(self.motif).numbers(self.motif))
 
     def _preview(self) -> answers.Preview:
         try:
@@ -457,11 +457,13 @@ class _Rows:
     top: tuple[_TopRow, ...]
 
 
-_KINDS = {
-    "listing": "papilio.tasks.result:ListingResult",
-    "ensemble": "papilio.tasks.significance:SignificanceResult",
-}
-"""Class of an answer, by a field that only this class has."""
+def _class_of(fields: Mapping[str, Any]) -> type[CountResult]:
+    """Return the class of an answer, by a field that only this class has."""
+    if "ensemble" in fields:
+        from papilio.tasks.significance import SignificanceResult
+
+        return SignificanceResult
+    return ListingResult if "listing" in fields else CountResult
 
 
 @dataclass(frozen=True)
@@ -495,8 +497,7 @@ class JobAnswer:
         """Return the result with its vectors; ``name`` is the file. StoreError if a field does not fit."""
         where = f"{name}: result"
         rows = read_record(_Rows, self.result, where, ADVICE)
-        kind = next((_KINDS[name] for name in _KINDS if name in self.result), "papilio.tasks.result:CountResult")
-        found: CountResult = read_record(resolve(kind), self.result, where, ADVICE)
+        found = read_record(_class_of(self.result), self.result, where, ADVICE)
         if not found.seconds.keys() >= _PHASES:
             raise StoreError(f"{where}: seconds lack {', '.join(sorted(_PHASES - found.seconds.keys()))}; {ADVICE}")
         largest = tuple(TopEntry(each.place, each.ids, each.labels, each.count) for each in rows.top)

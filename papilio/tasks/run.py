@@ -397,7 +397,7 @@ def _write_listing(
     job = task.job
     assert held.names is not None
     stem = Path(str(task.shard_dir)) / f"{task.partition}-{task.start}-{task.sequence}"
-    numbers = job.family.numbers(job.motif)
-    with ListingWriter(stem, held.names, job.family.columns(job.motif), job.identity, numbers) as writer:
+    numbers = job.row.numbers(job.motif)
+    with ListingWriter(stem, held.names, job.row.columns(job.motif), job.identity, numbers) as writer:
         partial = engine.run(*arguments, writer.write)
     return partial, writer.shards

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import InputError, JobCancelledError, PapilioError, StoreError, TilingError, fault_of
-from papilio.families import EngineChoice
 from papilio.interrupts import Stopped, set_advice
+from papilio.kernels.engine import EngineChoice
 from papilio.motifs import EngineOptions
 from papilio.storage.answers import write_partial_shard
 from papilio.storage.files import local_path, os_errors_named

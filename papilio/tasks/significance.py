@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from papilio import charts
 from papilio.arguments import Count, plural, read_argument
 from papilio.errors import InputError
-from papilio.families import family_of
 from papilio.kernels.null.ensemble import MOMENTS, Ensemble
 from papilio.motifs import Cell
+from papilio.registry import motif_row
 from papilio.storage import answers
 from papilio.storage.labelled import Vectors
 from papilio.storage.records import table_rows
@@ -316,7 +316,7 @@ class SignificanceResult(CountResult):
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a row for each size, or one alone: its key, then the fields of :class:`Comparison`."""
-        family = family_of(self.motif)
+        family = motif_row(self.motif)
         if not self.motif.is_table:
             return [self.total.row]
         if family.classes:
@@ -365,7 +365,7 @@ class SignificanceResult(CountResult):
             }
             return answers.columns_table(self.held, columns)
         if self.motif.is_table:
-            names = [*family_of(self.motif).key, *self.total.row]
+            names = [*motif_row(self.motif).key, *self.total.row]
             return answers.rows_table(self.rows(), names)
         return answers.rows_table([{"sample": at, "count": n} for at, n in enumerate(self.samples)])
 

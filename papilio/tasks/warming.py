@@ -17,7 +17,6 @@ from typing import Any, get_args, get_type_hints
 import numpy as np
 
 from papilio.errors import InputError, UnsupportedError
-from papilio.families import FAMILIES, Question, family_of
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.biclique.gpu_prober import compile_marks
 from papilio.kernels.engine import EngineName
@@ -30,6 +29,8 @@ from papilio.kernels.project.cpu import ask_pairs
 from papilio.kernels.project.gpu import compile_completion
 from papilio.kernels.threads import available_threads
 from papilio.motifs import Listing, Motif, Projection
+from papilio.question import Question
+from papilio.registry import MOTIF_ROWS, motif_row
 from papilio.tasks.worker_state import complete_graph, warm_engine
 
 _SIDE, _WIDE, _SIZES = 10, 70, (2, 3, 4, 6)
@@ -99,7 +100,7 @@ def _ask(question: Question, name: EngineName, threads: int, side: int) -> None:
     """Run a question on a complete graph, and its probes, as plans and estimates of larger graphs do."""
     warm_engine(question, name, threads, None, side)
     engine = question.load_engine(name, threads, None)
-    graph = complete_graph(question.family.graph_kind, side, signed=question.motif.needs_signs)
+    graph = complete_graph(question.row.graph_kind, side, signed=question.motif.needs_signs)
     prepared = engine.prepare(graph, question.motif, question.per)
     items, seeds = np.zeros(min(1, prepared.n_items), np.int64), np.ones(min(1, prepared.n_items), np.uint64)
     with suppress(UnsupportedError):
@@ -115,10 +116,10 @@ def _sample(graph: BipartiteGraph | UnipartiteGraph, model: NullName) -> None:
 
 def list_questions(engine: EngineName) -> Iterator[Question]:
     """Yield the questions that together use all kernels of an engine."""
-    for kind in [family.motif for family in FAMILIES.values()]:
+    for kind in [family.motif for family in MOTIF_ROWS.values()]:
         algorithms = kind.choices.get("algorithm", ("auto",))
         for motif in _samples(kind):
-            family = family_of(motif)  # which depends on more than the kind
+            family = motif_row(motif)  # which depends on more than the kind
             if engine in family.engines:
                 for per in motif.granularities:
                     for algorithm in algorithms:

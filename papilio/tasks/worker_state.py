@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 
 from papilio.arguments import read_bytes, show_bytes
 from papilio.errors import CapacityError, ExecutionError, LeaseTooLargeError
-from papilio.families import Question
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.device.discovery import list_gpus
 from papilio.kernels.engine import ENGINES, CostTable, Engine, EngineName, find_breakpoints
 from papilio.kernels.probe import Prober
 from papilio.motifs import Listing
+from papilio.question import Question
 from papilio.storage.files import release_memory
 from papilio.storage.labels import LayerNames, read_names
 from papilio.storage.store import open_store
@@ -353,7 +353,7 @@ def warm_up(job: JobSpec, name: EngineName, threads: int) -> None:
 def warm_engine(question: Question, name: EngineName, threads: int, memory_bytes: int | None, side: int = 4) -> None:
     """Load the kernels of an engine by running it on the complete graph of ``side`` vertices in each layer."""
     engine = engine_for(question, name, threads, memory_bytes)
-    few = complete_graph(question.family.graph_kind, side, signed=question.motif.needs_signs)
+    few = complete_graph(question.row.graph_kind, side, signed=question.motif.needs_signs)
     prepared = engine.prepare(few, question.motif, question.per)
     engine.run(prepared, 0, prepared.n_items)
 
@@ -388,7 +388,7 @@ def foresee_run(
         threads = worker.threads if engine.name == "cpu" else 1
         found = predict(
             engine, held.prepared, threads, held.pace,
-            same_work=job.family.same_work and job.ensemble is None, lists=job.listing is not None,
+            same_work=job.row.same_work and job.ensemble is None, lists=job.listing is not None,
             hands=held.hands,
         )  # fmt: skip
         held.foresee(*found, engine.work(held.prepared))
@@ -428,7 +428,7 @@ def prepare_graph(job: JobSpec, engine: Engine, worker: WorkerInfo, seconds: dic
         seconds["prepare"] = perf_counter() - started
         names = None
         if job.listing is not None and not is_held(job.source):
-            ids = {layer: getattr(prepared, f"ids_{layer}") for layer in job.family.columns(job.motif)}
+            ids = {layer: getattr(prepared, f"ids_{layer}") for layer in job.row.columns(job.motif)}
             names = read_names(open_store(job.source), ids)
         return make_prepared(job, engine, prepared, worker, names=names, costs_digest=costs_digest)
 

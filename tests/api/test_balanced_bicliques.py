@@ -10,8 +10,9 @@ import pytest
 
 import papilio
 from papilio.errors import UnsupportedError
-from papilio.families import FAMILIES, Question
 from papilio.motifs import BalancedBiclique, Biclique, Listing, motif_from_json, motif_to_json
+from papilio.question import Question
+from papilio.registry import MOTIF_ROWS
 from papilio.tasks.fold import find_wrong_cell
 from papilio.tasks.memory import predict_memory
 from tests.tasks.fakes import make_job
@@ -131,4 +132,4 @@ def test_the_cover_is_forecast_and_has_a_speed() -> None:
     plain = predict_memory(make_job(motif=Biclique(3, 3), **large), "cpu", 1)
     cover = predict_memory(make_job(motif=BalancedBiclique(3, 3), **large), "cpu", 1)
     assert 1.8 < cover.host_bytes / plain.host_bytes < 2.2
-    assert FAMILIES["balanced-biclique"].rates["cpu"].unit == "set operations"
+    assert MOTIF_ROWS["balanced-biclique"].rates["cpu"].unit == "set operations"

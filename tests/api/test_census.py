@@ -10,8 +10,8 @@ import pytest
 
 import papilio
 from papilio.errors import InputError, UnsupportedError
-from papilio.families import Question
 from papilio.motifs import CENSUS_CLASSES, BalancedButterfly, Census, Motif, motif_from_json, motif_to_json
+from papilio.question import Question
 from papilio.storage.store import open_store
 from papilio.tasks.fold import find_wrong_cell
 from tests.tools.commands import Run

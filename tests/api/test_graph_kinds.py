@@ -11,7 +11,7 @@ import pytest
 
 import papilio
 from papilio.errors import UnsupportedError
-from papilio.families import FAMILIES
+from papilio.registry import MOTIF_ROWS
 from papilio.storage.store import write_store
 from tests.families.examples import example_of
 from tests.tools.commands import Run
@@ -19,7 +19,7 @@ from tests.tools.commands import Run
 HERE: dict[str, Any] = {"cluster": "inline", "engine": "cpu"}
 
 MOTIFS: dict[str, list[papilio.motifs.Motif]] = {
-    kind: [example_of(name).questions[0] for name, row in FAMILIES.items() if row.graph_kind == kind]
+    kind: [example_of(name).questions[0] for name, row in MOTIF_ROWS.items() if row.graph_kind == kind]
     for kind in ("bipartite", "unipartite")
 }
 
@@ -56,7 +56,7 @@ def given(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 def refused(kind: str, other: str) -> str:
-    there = ", ".join(name for name, row in FAMILIES.items() if row.graph_kind == kind)
+    there = ", ".join(name for name, row in MOTIF_ROWS.items() if row.graph_kind == kind)
     return (
         f"defined on {other} graphs; .* is {kind}, where these motifs are counted: {there}; else read the input as "
         rf"{other} \(--{other}, in Python kind='{other}'\)"

@@ -11,11 +11,11 @@ import pytest
 import papilio
 from papilio.cluster.events import Event, LeaseFinished, RowsKnown
 from papilio.errors import UnsupportedError
-from papilio.families import family_of
 from papilio.kernels.device.discovery import GpuInfo
 from papilio.kernels.project.gpu import ProjectionGpu
 from papilio.kernels.tree.gpu_listing import TreeLister
 from papilio.motifs import Motif
+from papilio.registry import motif_row
 from papilio.storage.store import write_store
 from papilio.tasks import leases as lease_policy
 from tests.kernels.clique.test_clique import random_graph
@@ -47,7 +47,7 @@ def rows_of(path: str | Path | None, motif: Motif) -> list[tuple[tuple[int, ...]
     """Return the rows of a listing, in the order of its files."""
     assert path is not None
     columns = pq.read_table(path).to_pydict()
-    return list(zip(*(map(tuple, columns[layer]) for layer in family_of(motif).columns(motif)), strict=True))
+    return list(zip(*(map(tuple, columns[layer]) for layer in motif_row(motif).columns(motif)), strict=True))
 
 
 @pytest.mark.parametrize(

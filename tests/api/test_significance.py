@@ -18,7 +18,6 @@ import pytest
 import papilio
 from papilio.cluster.executor import Executor
 from papilio.errors import CapacityError, ExecutionError, InputError, StoreError, UnsupportedError
-from papilio.families import Question
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.engine import fold_partials
 from papilio.kernels.null.cpu import make_randomizer
@@ -35,6 +34,7 @@ from papilio.motifs import (
     MaximalClique,
     Motif,
 )
+from papilio.question import Question
 from papilio.storage.answers import read_partial_shard
 from papilio.storage.store import open_store, write_store
 from papilio.tasks.fold import find_wrong_cell

@@ -13,8 +13,8 @@ import papilio
 from papilio.arguments import Between
 from papilio.cli.app import cli
 from papilio.errors import InputError
-from papilio.families import FAMILIES
 from papilio.motifs import MOTIFS, BalancedButterfly, Biclique, Motif
+from papilio.registry import MOTIF_ROWS
 from tests.tools.commands import Run
 
 COMMANDS = ("plan", "count", "submit count", "slurm render count", "scale count")
@@ -109,7 +109,7 @@ def test_a_listing_has_one_size_of_what_can_be_listed(run: Run) -> None:
     flags = flags_of("enumerate biclique").keys()
     assert flags & FLAGS["biclique"] == {"-p", "-q", "--algorithm", "--anchor"}
     text = run("enumerate", "--help").stdout
-    listed = {name for name, family in FAMILIES.items() if family.listed is not None}
+    listed = {name for name, family in MOTIF_ROWS.items() if family.listed is not None}
     assert {name for name in MOTIFS if f"\n  {name} " in text} == listed
     assert listed == {"biclique", "clique", "maximal-biclique", "maximal-clique", "projection"}
 

@@ -30,7 +30,7 @@ from papilio.errors import (
     StoreError,
     TilingError,
 )
-from papilio.families import Question
+from papilio.question import Question
 from papilio.storage.store import GraphStore
 from papilio.tasks import leases as lease_policy
 from papilio.tasks.job import LeaseTask, job_of

@@ -26,8 +26,8 @@ from papilio.cluster import submit as submit_module
 from papilio.cluster.existing import LAG_S, ExistingExecutor
 from papilio.cluster.submit import dataset_name
 from papilio.errors import ClusterError, InputError, JobBusyError, JobUnfinishedError
-from papilio.families import Question
 from papilio.motifs import Granularity
+from papilio.question import Question
 from papilio.storage.ledger import read_ledger
 from papilio.storage.models import Complete
 from papilio.storage.store import open_store, write_store

@@ -18,7 +18,7 @@ from papilio.cluster import selection as trust
 from papilio.cluster.existing import ExistingExecutor
 from papilio.cluster.selection import find_stranger, require_trusted
 from papilio.errors import ClusterError, InputError
-from papilio.families import Question
+from papilio.question import Question
 from papilio.reports.experiment import begin_scaling
 from papilio.storage.store import GraphStore
 from papilio.tasks.job import job_of

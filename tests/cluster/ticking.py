@@ -12,10 +12,10 @@ import numpy as np
 from distributed import Scheduler
 
 import papilio
-from papilio.families import load_engine
 from papilio.graph import BipartiteGraph
 from papilio.kernels.engine import EngineName
 from papilio.motifs import Granularity
+from papilio.registry import load_engine
 
 TICK_S = 0.005
 

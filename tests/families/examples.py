@@ -1,6 +1,6 @@
 """One record per motif: small questions, their answers by definition, and how documents name the motif.
 
-A new row of ``papilio/families.py`` needs one entry in ``EXAMPLES``: the laws of this folder then hold it to its
+A new row of ``papilio/registry.py`` needs one entry in ``EXAMPLES``: the laws of this folder then hold it to its
 contract, and the search of ``tests/tools/differential`` compares its engines with the definition.
 """
 

@@ -18,10 +18,10 @@ from papilio.api.estimate import Estimate, EstimateCall
 from papilio.cluster.estimating import Goal
 from papilio.cluster.events import LeaseFinished
 from papilio.errors import InputError, UnsupportedError
-from papilio.families import FAMILIES, Family, family_of, load_engine, resolve
 from papilio.graph import BipartiteGraph, GraphKind
 from papilio.kernels import threads
 from papilio.kernels.engine import ENGINES, Engine, fold_partials
+from papilio.kernels.motif_row import MotifRow
 from papilio.motifs import (
     GRANULARITIES,
     MOTIFS,
@@ -31,6 +31,7 @@ from papilio.motifs import (
     motif_to_json,
     read_motif,
 )
+from papilio.registry import MOTIF_ROWS, load_engine, motif_row
 from papilio.storage.records import read_record, write_record
 from papilio.storage.store import write_store
 from papilio.tasks import forecast, leases
@@ -47,7 +48,7 @@ from tests.tools.little_cliques import ROW
 HERE: dict[str, Any] = {"cluster": "inline", "engine": "cpu"}
 CPU, ORACLE = EngineAnswerer("cpu", None), OracleAnswerer()
 
-NAMES = [*FAMILIES, ROW.motif.name]
+NAMES = [*MOTIF_ROWS, ROW.motif.name]
 """The motifs of the package, and one that it does not know."""
 
 MOTIFS_ASKED = [motif for name in NAMES if name in EXAMPLES for motif in EXAMPLES[name].questions]
@@ -64,7 +65,7 @@ def registered() -> Iterator[None]:
     """The rows of the package, and one that it does not know; probes may wait for a compiler or a busy machine."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(MOTIFS, ROW.motif.name, ROW.motif)
-        patch.setitem(FAMILIES, ROW.motif.name, ROW)
+        patch.setitem(MOTIF_ROWS, ROW.motif.name, ROW)
         patch.setattr(forecast, "SLOW_PROBES_S", inf)
         yield
 
@@ -100,7 +101,7 @@ def stop_after_a_lease(event: object) -> None:
 
 
 def graph_of(motif: Motif) -> Any:
-    return GRAPHS[family_of(motif).graph_kind]
+    return GRAPHS[motif_row(motif).graph_kind]
 
 
 def define(motif: Motif, per: Granularity = "total", *, listed: bool = False) -> Answer:
@@ -120,25 +121,25 @@ def assert_counts(result: Any, wanted: Answer) -> None:
 
 
 def can_be_listed(motif: Motif) -> bool:
-    row = family_of(motif)
+    row = motif_row(motif)
     return row.listed is not None and bool(row.listed.columns(motif))
 
 
 def overrides(motif: Motif, *methods: str) -> bool:
     """Return whether the engine for CPUs has one of these methods of its own."""
-    engine = resolve(family_of(motif).engines["cpu"])
+    engine = motif_row(motif).engines["cpu"]()
     return any(getattr(engine, name) is not getattr(Engine, name) for name in methods)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_motif_has_an_example(name: str) -> None:
     questions = example_of(name).questions
-    assert all(type(motif) is FAMILIES[name].motif for motif in questions)
-    kind = FAMILIES[name].motif
+    assert all(type(motif) is MOTIF_ROWS[name].motif for motif in questions)
+    kind = MOTIF_ROWS[name].motif
     assert kind.by_size or not questions[0].is_table, f"the first question of EXAMPLES[{name!r}] is a table"
     assert not kind.sizes or any(motif.is_table for motif in questions), f"EXAMPLES[{name!r}] has no table"
     assert all(define(motif).total > 1 for motif in questions), f"EXAMPLES[{name!r}] counts too little"
-    if FAMILIES[name].listed is not None:
+    if MOTIF_ROWS[name].listed is not None:
         assert can_be_listed(questions[0]), f"the first question of EXAMPLES[{name!r}] cannot be listed"
 
 
@@ -150,7 +151,7 @@ def test_counts_are_those_of_the_definition(motif: Motif, per: Granularity) -> N
     found = json.loads(result.to_json())
     assert (found["count"], found["motif"], found["per"]) == (result.count, motif.name, per)
     if per != "total":
-        names = set(family_of(motif).members(motif, ())) & set(result.vectors)
+        names = set(motif_row(motif).members(motif, ())) & set(result.vectors)
         assert names == set(result.vectors), "members of the row name other vectors than the engine has"
 
 
@@ -164,7 +165,7 @@ def test_laws_of_the_search_for_wrong_counts_hold(motif: Motif, per: Granularity
         asked = laws.Asked(case, CPU, answer, np.random.default_rng(46))
         assert laws.check_sums(asked) == ""
         for name, law in laws.LAWS.items():
-            if name != "closed_forms" or motif.name in FAMILIES.keys() - {ROW.motif.name}:
+            if name != "closed_forms" or motif.name in MOTIF_ROWS.keys() - {ROW.motif.name}:
                 assert law(asked) == "", f"the law of {name}"
 
 
@@ -194,7 +195,7 @@ def test_a_run_that_is_cut_answers_for_the_items_that_it_finished(
 
 @of_questions
 def test_plans_have_the_items_and_survive_json(motif: Motif, per: Granularity, stores: Mapping[str, Path]) -> None:
-    plan = papilio.plan(stores[family_of(motif).graph_kind], motif, per=per, **HERE)
+    plan = papilio.plan(stores[motif_row(motif).graph_kind], motif, per=per, **HERE)
     plan.validate()
     assert papilio.CountPlan.from_dict(json.loads(json.dumps(plan.to_dict()))) == plan
     prepared = load_engine(motif, "cpu", 1).prepare(graph_of(motif), motif, per)
@@ -207,7 +208,7 @@ def test_plans_have_the_items_and_survive_json(motif: Motif, per: Granularity, s
 def test_a_job_that_was_stopped_is_resumed_and_verified(
     motif: Motif, per: Granularity, stores: Mapping[str, Path], tmp_path: Path
 ) -> None:
-    store, job = stores[family_of(motif).graph_kind], tmp_path / "job"
+    store, job = stores[motif_row(motif).graph_kind], tmp_path / "job"
     with pytest.raises(Stopped):
         papilio.count(store, motif, per=per, job=job, progress=stop_after_a_lease, **HERE)
     resumed = papilio.resume_job(job)
@@ -276,7 +277,7 @@ def test_every_parameter_makes_another_question(name: str) -> None:
     """A parameter that is left out of the identity would give the answer of one job directory to another question."""
     starts = list(EXAMPLES[name].questions)
     asked = set(starts)
-    for field, values in values_of(FAMILIES[name].motif).items():
+    for field, values in values_of(MOTIF_ROWS[name].motif).items():
         changed = [motif for start in starts for motif in change(start, field, values)]
         assert changed, f"no other value of {field} was found"
         starts += (changed[0], changed[-1])  # some fields depend on others
@@ -309,7 +310,7 @@ def change(motif: Motif, field: str, values: tuple[Any, ...]) -> Iterator[Motif]
 
 @of_first
 def test_wrong_kinds_of_graphs_are_refused(motif: Motif) -> None:
-    row = family_of(motif)
+    row = motif_row(motif)
     other: GraphKind = "bipartite" if row.graph_kind == "unipartite" else "unipartite"
     for ask in (papilio.count, papilio.plan, papilio.estimate, papilio.significance):
         with pytest.raises(UnsupportedError, match=f"{motif.name!r} is defined on {row.graph_kind} graphs"):
@@ -340,7 +341,7 @@ def test_granularities_that_a_motif_does_not_have_are_refused(motif: Motif) -> N
 
 @of_first
 def test_engines_options_and_sizes_that_a_motif_does_not_have_are_refused(motif: Motif) -> None:
-    graph, row = graph_of(motif), family_of(motif)
+    graph, row = graph_of(motif), motif_row(motif)
     for engine in ENGINES:
         if engine not in row.engines:
             place = "CPUs" if "cpu" in row.engines else "GPUs"
@@ -367,7 +368,7 @@ def test_engines_options_and_sizes_that_a_motif_does_not_have_are_refused(motif:
             replace(motif, **{each.name: "much"})
 
 
-def list_rows(folder: Path, row: Family, motif: Motif) -> list[tuple[Any, ...]]:
+def list_rows(folder: Path, row: MotifRow, motif: Motif) -> list[tuple[Any, ...]]:
     """Return the vertices of the rows of a listing, and their numbers, sorted."""
     tables = [pq.read_table(file) for file in sorted(folder.glob("*.parquet"))]
     rows = [tuple(each.values()) for table in tables for each in table.to_pylist()]
@@ -379,7 +380,7 @@ def list_rows(folder: Path, row: Family, motif: Motif) -> list[tuple[Any, ...]]:
 @of_first
 @pytest.mark.usefixtures("short_leases")
 def test_listings_have_the_rows_of_the_definition(motif: Motif, stores: Mapping[str, Path], tmp_path: Path) -> None:
-    row = family_of(motif)
+    row = motif_row(motif)
     store = stores[row.graph_kind]
     if not can_be_listed(motif):
         with pytest.raises(UnsupportedError, match="cannot be listed; "):
@@ -413,14 +414,14 @@ def test_listings_have_the_rows_of_the_definition(motif: Motif, stores: Mapping[
 @of_motifs
 def test_the_command_counts_as_many(motif: Motif, stores: Mapping[str, Path], run: Run) -> None:
     where = ("--cluster", "inline", "--engine", "cpu")
-    code, out, err = run("count", *motif.words, stores[family_of(motif).graph_kind], "--json", *where)
+    code, out, err = run("count", *motif.words, stores[motif_row(motif).graph_kind], "--json", *where)
     assert code == 0, err
     assert json.loads(out)["count"] == define(motif).total
 
 
 @of_questions
 def test_memory_is_predicted_for_every_engine(motif: Motif, per: Granularity) -> None:
-    row = family_of(motif)
+    row = motif_row(motif)
     listings = [None, papilio.motifs.Listing()] if can_be_listed(motif) and per == "total" else [None]
     for engine in row.engines:
         for listing in listings:

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from papilio.families import FAMILIES, Family
+from papilio.kernels.motif_row import MotifRow
 from papilio.motifs import MOTIFS
+from papilio.registry import MOTIF_ROWS
 from papilio.tasks.warming import list_questions
 from tests.conftest import ROOT
 from tests.families.examples import EXAMPLES, Example, example_of
@@ -20,7 +21,7 @@ from tests.tools.differential.laws import PARTED
 
 DOCS = ROOT / "docs"
 
-of_rows = pytest.mark.parametrize("row", FAMILIES.values(), ids=FAMILIES)
+of_rows = pytest.mark.parametrize("row", MOTIF_ROWS.values(), ids=MOTIF_ROWS)
 
 
 @cache
@@ -34,11 +35,11 @@ def require(found: object, file: str, what: str) -> None:
     assert found, f"{file}: add {what}"
 
 
-def example(row: Family) -> Example:
+def example(row: MotifRow) -> Example:
     return example_of(row.motif.name)
 
 
-def speaks_of(text: str, row: Family) -> bool:
+def speaks_of(text: str, row: MotifRow) -> bool:
     """Return whether a text names a motif, not merely a longer term that ends with its name."""
     known = {each for one in EXAMPLES.values() for each in (one.term, one.terms)}
     own = {example(row).term, example(row).terms}
@@ -57,13 +58,13 @@ def sections(name: str, begin: str, end: str) -> str:
 
 def test_the_table_of_motifs_is_that_of_the_rows() -> None:
     for name in MOTIFS:
-        require(name in FAMILIES, "papilio/families.py", f"a row of {name!r} to _ROWS")
-    for name in FAMILIES:
+        require(name in MOTIF_ROWS, "papilio/registry.py", f"a row of {name!r} to _ROWS")
+    for name in MOTIF_ROWS:
         require(name in MOTIFS, "papilio/motifs.py", f"the class of {name!r} to MOTIFS")
 
 
 @of_rows
-def test_the_reference_of_python_has_it(row: Family) -> None:
+def test_the_reference_of_python_has_it(row: MotifRow) -> None:
     name = row.motif.__name__
     require(f".. autoclass:: {name}\n" in read("docs/api.md"), "docs/api.md", f"`.. autoclass:: {name}`")
     line = f"from papilio.motifs import {name} as {name}"
@@ -71,7 +72,7 @@ def test_the_reference_of_python_has_it(row: Family) -> None:
 
 
 @of_rows
-def test_the_glossary_explains_it_and_leads_to_its_page(row: Family) -> None:
+def test_the_glossary_explains_it_and_leads_to_its_page(row: MotifRow) -> None:
     term, page = example(row).term, example(row).pages[0]
     entries = dict(re.findall(r"^(\S.*)\n: ((?:.+\n)+)", read("docs/glossary.md"), re.MULTILINE))
     found = {name: text for name, text in entries.items() if speaks_of(name, row)}
@@ -84,7 +85,7 @@ def test_the_glossary_explains_it_and_leads_to_its_page(row: Family) -> None:
 
 
 @of_rows
-def test_its_pages_exist_and_the_architecture_links_the_algorithm(row: Family) -> None:
+def test_its_pages_exist_and_the_architecture_links_the_algorithm(row: MotifRow) -> None:
     pages = example(row).pages
     for page in pages:
         require((DOCS / f"{page}.md").is_file(), f"docs/{page}.md", f"the page about {example(row).terms}")
@@ -105,7 +106,7 @@ def test_every_page_is_in_a_table_of_contents(page: str) -> None:
 
 
 @of_rows
-def test_users_of_other_libraries_find_it(row: Family) -> None:
+def test_users_of_other_libraries_find_it(row: MotifRow) -> None:
     name, kind = row.motif.name, row.motif.__name__
     words = (f"papilio.{kind}", f'"{name}"', f"papilio.{name.removesuffix('ion')}(")
     require(
@@ -115,7 +116,7 @@ def test_users_of_other_libraries_find_it(row: Family) -> None:
 
 
 @of_rows
-def test_the_overview_lists_it(row: Family) -> None:
+def test_the_overview_lists_it(row: MotifRow) -> None:
     table = sections("README.md", "| motif | answers | commands |", "\n\n")
     motifs = [term for line in table.splitlines() if line for term in re.split(r", (?!q\))", line.split(" | ")[0][2:])]
     require(
@@ -125,7 +126,7 @@ def test_the_overview_lists_it(row: Family) -> None:
 
 
 @of_rows
-def test_the_changelog_has_it(row: Family) -> None:
+def test_the_changelog_has_it(row: MotifRow) -> None:
     term = example(row).terms
     require(
         speaks_of(read("CHANGELOG.md"), row),
@@ -149,7 +150,7 @@ def names_of(path: Path) -> Iterator[str]:
 
 
 @of_rows
-def test_a_benchmark_measures_it(row: Family) -> None:
+def test_a_benchmark_measures_it(row: MotifRow) -> None:
     name = row.motif.__name__
     require(
         name in names_in("benchmarks"), f"benchmarks/{row.motif.name.replace('-', '_')}.py",
@@ -158,9 +159,9 @@ def test_a_benchmark_measures_it(row: Family) -> None:
 
 
 @of_rows
-def test_its_engine_has_tests_of_its_own(row: Family) -> None:
+def test_its_engine_has_tests_of_its_own(row: MotifRow) -> None:
     name, stem = row.motif.__name__, row.motif.name.replace("-", "_")
-    folder = f"tests/kernels/{row.engines['cpu'].split(':')[0].split('.')[2]}"
+    folder = f"tests/kernels/{row.engines['cpu']().__module__.split('.')[2]}"
     require(
         name in names_in(folder), f"{folder}/test_{stem}.py",
         f"tests of {name}: its work items, an oracle, closed forms, graphs that cross sizes at which kernels change",
@@ -168,7 +169,7 @@ def test_its_engine_has_tests_of_its_own(row: Family) -> None:
 
 
 @of_rows
-def test_the_search_for_wrong_counts_draws_it(row: Family) -> None:
+def test_the_search_for_wrong_counts_draws_it(row: MotifRow) -> None:
     name, file = row.motif.name, "tests/tools/differential/cases.py"
     require(
         name in cases.DRAWS,
@@ -194,7 +195,7 @@ def test_the_search_for_wrong_counts_draws_it(row: Family) -> None:
 
 
 @of_rows
-def test_compiling_has_a_budget(row: Family) -> None:
+def test_compiling_has_a_budget(row: MotifRow) -> None:
     from tests.kernels.test_compiling import BUDGETS
 
     name = row.motif.__name__
@@ -205,7 +206,7 @@ def test_compiling_has_a_budget(row: Family) -> None:
 
 
 @of_rows
-def test_its_memory_is_recorded(row: Family) -> None:
+def test_its_memory_is_recorded(row: MotifRow) -> None:
     from tests.kernels.test_memory_terms import CASES
 
     name = row.motif.name
@@ -216,7 +217,7 @@ def test_its_memory_is_recorded(row: Family) -> None:
 
 
 @of_rows
-def test_what_is_compiled_ahead_covers_it(row: Family) -> None:
+def test_what_is_compiled_ahead_covers_it(row: MotifRow) -> None:
     """A question of each form, at each granularity, with each algorithm."""
     name = row.motif.name
     questions = [each for each in list_questions("cpu") if each.motif.name == name]

@@ -8,8 +8,11 @@ from collections.abc import Iterator
 import pytest
 
 from papilio.errors import UnsupportedError
-from papilio.families import FAMILIES, Family, Question, family_of, resolve
+from papilio.kernels.motif_row import MotifRow
 from papilio.motifs import MOTIFS, Biclique, Butterfly, Listing, Motif, Projection
+from papilio.partitioning.cutters import cutter_of
+from papilio.question import Question
+from papilio.registry import MOTIF_ROWS, motif_row
 from tests.conftest import ROOT
 
 ABOVE = ("partitioning", "tasks", "cluster", "api", "measures", "reports", "cli")
@@ -52,7 +55,7 @@ def decisions_by_motif(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 def test_nothing_above_the_kernels_asks_which_motif_it_has() -> None:
     found = [
-        f"{path.relative_to(ROOT)}:{line} is {kind}: what differs by motif stands in papilio/families.py"
+        f"{path.relative_to(ROOT)}:{line} is {kind}: what differs by motif stands in papilio/registry.py"
         for path in MODULES
         for line, kind in decisions_by_motif(ast.parse(path.read_text(encoding="utf-8")))
     ]
@@ -76,29 +79,27 @@ def test_the_search_finds_what_it_is_for(code: str) -> None:
 
 
 def test_every_motif_has_a_row_under_its_name() -> None:
-    assert {name: row.motif for name, row in FAMILIES.items()} == MOTIFS
+    assert {name: row.motif for name, row in MOTIF_ROWS.items()} == MOTIFS
 
     class Unknown(Motif):
         name = "unknown"
 
     with pytest.raises(UnsupportedError, match="'unknown' has no engine"):
-        family_of(Unknown())
+        motif_row(Unknown())
 
 
-@pytest.mark.parametrize("row", FAMILIES.values(), ids=FAMILIES)
-def test_what_a_row_names_exists(row: Family) -> None:
-    named = [row.engines["cpu"], *([] if row.listed is None else row.listed.engines.values())]
-    named += [] if row.parted is None else [row.parted.cutter]
-    assert all(callable(resolve(name)) for name in named)
-    for name in row.engines.values():
-        assert (ROOT / f"{name.split(':')[0].replace('.', '/')}.py").is_file()
+@pytest.mark.parametrize("row", MOTIF_ROWS.values(), ids=MOTIF_ROWS)
+def test_what_a_row_loads_is_in_its_folder(row: MotifRow) -> None:
+    loaded = [row.engines["cpu"], *([] if row.listed is None else row.listed.engines.values())]
+    assert all(each().__module__.startswith(each.__module__.removesuffix("family")) for each in loaded)
+    assert row.parted is None or callable(cutter_of(row.parted.kind))
 
 
 def test_sums_of_vectors_follow_the_members_of_each_cell() -> None:
-    row = family_of(Butterfly())
+    row = motif_row(Butterfly())
     assert row.vector_sums(Butterfly(), 7, {}) == {"u": 14, "v": 14, "edge": 28}
-    assert family_of(Biclique(3, 5)).vector_sums(Biclique(3, 5), 2, {}) == {"u": 6, "v": 10}
-    varied = Family(Biclique, row.engines, row.memory, members=lambda motif, cell: {"u": cell[0], "v": cell[1]})
+    assert motif_row(Biclique(3, 5)).vector_sums(Biclique(3, 5), 2, {}) == {"u": 6, "v": 10}
+    varied = MotifRow(Biclique, row.engines, row.memory, members=lambda motif, cell: {"u": cell[0], "v": cell[1]})
     assert varied.vector_sums(Biclique(), 5, {(1, 4): 3, (2, 7): 2}) == {"u": 7, "v": 26}
 
 
@@ -111,8 +112,10 @@ def test_an_engine_that_a_family_does_not_have_is_refused(monkeypatch: pytest.Mo
     sampled = Question(Projection("u", significance="degrees", samples=10), "total", listing=Listing())
     with pytest.raises(UnsupportedError, match=r"projections with significance \"degrees\" are listed on CPUs, and"):
         sampled.settle_engine("gpu")
-    row = family_of(Biclique(2, 2))
-    monkeypatch.setitem(FAMILIES, "biclique", Family(Biclique, {"gpu": "x:Y"}, row.memory, row.members))
+    row = motif_row(Biclique(2, 2))
+    monkeypatch.setitem(
+        MOTIF_ROWS, "biclique", MotifRow(Biclique, {"gpu": row.engines["gpu"]}, row.memory, row.members)
+    )
     assert counted.settle_engine("auto") == ("gpu", "bicliques are counted on GPUs")
     with pytest.raises(UnsupportedError, match=r"on GPUs, and engine is 'cpu'; give 'gpu' or 'auto'"):
         counted.settle_engine("cpu")

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from papilio.errors import CapacityError
-from papilio.families import load_engine
 from papilio.graph import BipartiteGraph
 from papilio.kernels import exact as bounds
 from papilio.motifs import BalancedButterfly, Butterfly
+from papilio.registry import load_engine
 from tests.conftest import EngineCase
 from tests.tools.strategies import complete_graph
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from papilio.errors import CapacityError
-from papilio.families import FAMILIES
 from papilio.kernels.engine import CostTable, deal_items, find_hands
+from papilio.registry import MOTIF_ROWS
 from papilio.storage.records import read_record, write_record
 from papilio.tasks.leases import (
     KEPT_LEASE_S,
@@ -261,6 +261,6 @@ def test_refuses_bad_arguments() -> None:
 
 
 def test_rates_of_wedges_are_their_own() -> None:
-    assert FAMILIES["butterfly"].rates["gpu"].unit == "wedges"
-    assert FAMILIES["butterfly"].rates["gpu"].per_second > FAMILIES["butterfly"].rates["cpu"].per_second
-    assert FAMILIES["clique"].rates["cpu"].unit == "set operations"
+    assert MOTIF_ROWS["butterfly"].rates["gpu"].unit == "wedges"
+    assert MOTIF_ROWS["butterfly"].rates["gpu"].per_second > MOTIF_ROWS["butterfly"].rates["cpu"].per_second
+    assert MOTIF_ROWS["clique"].rates["cpu"].unit == "set operations"

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from papilio.errors import EngineUnavailableError, InputError, UnsupportedError
-from papilio.families import load_engine
 from papilio.kernels.engine import Partial, fold_partials
 from papilio.motifs import Butterfly, Motif
+from papilio.registry import load_engine
 
 totals = st.integers(0, 2**200)
 vectors = st.lists(st.integers(0, 2**60), min_size=3, max_size=3)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import pytest
 
-from papilio.families import family_of
 from papilio.kernels.engine import EngineName
 from papilio.motifs import (
     BalancedBiclique,
@@ -23,6 +22,7 @@ from papilio.motifs import (
     Projection,
 )
 from papilio.parts import PartSizes
+from papilio.registry import motif_row
 
 THREADS = 3
 
@@ -47,7 +47,7 @@ class Job:
 
 def predict(motif: Motif, listing: Listing | None, engine: EngineName, per: Granularity) -> tuple[int, ...]:
     """Return host and device bytes of the graph; then of a part, its arrays, staged arrays, host and device bytes."""
-    family = family_of(motif)
+    family = motif_row(motif)
     memory, sizes = family.memory, PartSizes(100, 1001, 10_007, 100_003)
     whole = memory.predict_graph(Job(motif, per, listing), engine, THREADS)
     if family.parted is None:
@@ -128,6 +128,6 @@ RECORDED: dict[str, tuple[tuple[int, ...], ...]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_predicted_memory_is_what_was_recorded(name: str) -> None:
     motif, listing = CASES[name]
-    engines = family_of(motif).engines
+    engines = motif_row(motif).engines
     found = [predict(motif, listing, engine, per) for engine in engines for per in motif.granularities]
     assert tuple(found) == RECORDED[name]

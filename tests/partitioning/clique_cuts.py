@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from papilio.families import family_of, resolve
 from papilio.graph import UnipartiteGraph
 from papilio.motifs import Clique, Granularity, MaximalClique
 from papilio.partitioning.cut_request import CutRequest, Strategy
+from papilio.partitioning.cutters import cutter_of
 from papilio.partitioning.store import Partition
 from papilio.parts import CliquePart, PartBytes, PartSizes
+from papilio.registry import motif_row
 from papilio.storage.store import write_store
 from tests.partitioning.root_cuts import HOST_BYTES, cut_within
 
@@ -19,11 +20,11 @@ __all__ = ["PART_BYTES", "clique_parts_of", "cut", "cutter_of"]
 PART_BYTES = PartBytes(100, 20.5, 9, 8, 6.25)
 
 
-def cutter_of(motif: Clique | MaximalClique) -> Callable[..., Partition]:
+def cutter_for(motif: Clique | MaximalClique) -> Callable[..., Partition]:
     """Return the cutter of the family of a motif."""
-    parted = family_of(motif).parted
+    parted = motif_row(motif).parted
     assert parted is not None
-    made: Callable[..., Partition] = resolve(parted.cutter)
+    made: Callable[..., Partition] = cutter_of(parted.kind)
     return made
 
 
@@ -46,7 +47,7 @@ def cut(
     def attempt(limit: int) -> Partition:
         request = CutRequest(per, PART_BYTES, limit, HOST_BYTES, threads, strategy)
         output = path / f"parts-{len(list(path.iterdir()))}"
-        return cutter_of(motif)(store, output, motif, options or {}, request)
+        return cutter_for(motif)(store, output, motif, options or {}, request)
 
     return cut_within(attempt, limit_bytes, max(int(share * whole), PART_BYTES.fixed + 50))
 

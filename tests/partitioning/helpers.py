@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from papilio.families import load_engine
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.engine import Partial
 from papilio.motifs import Granularity, Motif
 from papilio.partitioning.store import PartInfo, Partition, PartitionManifest, write_partition
 from papilio.parts import EndBlock, PartBytes, RootPart, StartBlock, WedgePart
+from papilio.registry import load_engine
 
 GRAPH_HASH = "0123456789abcdef" * 2
 

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from benchmarks.groupings import Grouping, cutting_by, hash_groups
 from papilio.errors import CapacityError, UnsupportedError
-from papilio.families import load_engine
 from papilio.graph import UnipartiteGraph
 from papilio.kernels.clique.question import predict_maximal_work, predict_work
 from papilio.motifs import Clique, Granularity, MaximalClique
@@ -20,10 +19,11 @@ from papilio.partitioning import root_parts
 from papilio.partitioning.cut_request import CutRequest, Strategy
 from papilio.partitioning.growth import grow_groups
 from papilio.parts import PartSizes
+from papilio.registry import load_engine
 from papilio.storage import edge_files as edges
 from papilio.storage.store import write_store
 from tests.kernels.clique.test_clique import edges_of, graphs, laws, make, random_graph, read
-from tests.partitioning.clique_cuts import PART_BYTES, clique_parts_of, cut, cutter_of
+from tests.partitioning.clique_cuts import PART_BYTES, clique_parts_of, cut, cutter_for
 from tests.partitioning.helpers import assert_counted_as_whole, assert_parts_fit
 from tests.partitioning.root_cuts import least_bytes
 from tests.tools.clique_parts import count_clique_parts
@@ -183,6 +183,6 @@ def test_cutting_stays_within_the_host_memory(tmp_path: Path, monkeypatch: pytes
         store = write_store(tmp_path / place, each, provenance={})
         limit = max(PART_BYTES.of(PartSizes(each.n, each.n_edges, 0, 0)) // 10, 4096)
         request = CutRequest("total", PART_BYTES, limit, host_bytes, 2)
-        partition = cutter_of(motif)(store, tmp_path / f"{place}-parts", motif, {}, request)
+        partition = cutter_for(motif)(store, tmp_path / f"{place}-parts", motif, {}, request)
     assert len(partition.manifest.parts) > 10
     assert partition.manifest.peak_bytes < host_bytes < 24 * graph.n_edges

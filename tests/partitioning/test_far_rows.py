@@ -13,14 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from papilio.families import family_of, resolve
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.motifs import Biclique, Butterfly, Clique, Granularity, MaximalBiclique, MaximalClique, Motif
 from papilio.partitioning import disk_rows
 from papilio.partitioning.cut_request import CutRequest, Strategy
+from papilio.partitioning.cutters import cutter_of
 from papilio.partitioning.disk_rows import Ranking
 from papilio.partitioning.store import Partition
 from papilio.parts import PartBytes, PartSizes
+from papilio.registry import motif_row
 from papilio.storage.store import GraphStore, write_store
 from tests.tools.strategies import planted_graph
 
@@ -33,9 +34,9 @@ def cut(store: GraphStore, output: Path, motif: Motif, per: Granularity, strateg
     """Cut into several parts."""
     whole = PART_BYTES.of(PartSizes(store.n_u, store.n_edges, store.n_v, store.n_edges))
     request = CutRequest(per, PART_BYTES, int(0.4 * whole), 256 << 20, 2, strategy)
-    parted = family_of(motif).parted
+    parted = motif_row(motif).parted
     assert parted is not None
-    found: Partition = resolve(parted.cutter)(store, output, motif, {}, request)
+    found: Partition = cutter_of(parted.kind)(store, output, motif, {}, request)
     return found
 
 
@@ -64,7 +65,7 @@ def test_parts_do_not_depend_on_where_rows_lie(
     graph: BipartiteGraph | UnipartiteGraph = planted_graph(
         5, 90, 80, blocks=6, block_side=12, noise_edges=300, missing=0.1
     )
-    if family_of(motif).graph_kind == "unipartite":
+    if motif_row(motif).graph_kind == "unipartite":
         graph = UnipartiteGraph.from_edges(graph.u, graph.v + np.int32(40))
     store = write_store(tmp_path / "graph", graph, provenance={})
     near = cut(store, tmp_path / "near", motif, per, strategy)

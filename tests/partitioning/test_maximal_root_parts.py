@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 from benchmarks.groupings import Grouping, cutting_by, hash_groups
 from papilio.errors import CapacityError, InputError, UnsupportedError
-from papilio.families import load_engine
 from papilio.graph import BipartiteGraph
 from papilio.motifs import Biclique, MaximalBiclique
 from papilio.partitioning.growth import grow_groups
 from papilio.partitioning.root_parts import cut_maximal_roots
 from papilio.partitioning.store import Partition
 from papilio.parts import MaximalPart
+from papilio.registry import load_engine
 from tests.conftest import read_edges, share_of_examples
 from tests.kernels.maximal.questions import motifs
 from tests.partitioning.helpers import assert_counted_as_whole, assert_parts_fit

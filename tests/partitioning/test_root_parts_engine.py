@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from papilio.families import load_engine
 from papilio.graph import BipartiteGraph
 from papilio.motifs import Biclique, Granularity
 from papilio.partitioning.cut_request import CutRequest
 from papilio.partitioning.root_parts import cut_roots
 from papilio.parts import PartBytes, PartSizes
+from papilio.registry import load_engine
 from papilio.storage import edge_files as edges
 from papilio.storage.store import write_store
 from tests.conftest import read_edges

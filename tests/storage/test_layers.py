@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 import papilio
 from papilio.errors import GraphError, InputError
-from papilio.families import Question
 from papilio.kernels.null.ensemble import Ensemble
 from papilio.motifs import MOTIFS, Listing
+from papilio.question import Question
 from papilio.storage.any_object import from_any
 from papilio.storage.interop import from_igraph, from_networkx
 from papilio.storage.layers import Layers, find_layers

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.families import family_of
 from papilio.graph import BipartiteGraph
 from papilio.kernels.engine import CostTable, Engine, EngineName, Partial, Prepared, StopCheck, never_cut
 from papilio.motifs import Butterfly, Granularity, Motif
+from papilio.registry import motif_row
 from papilio.tasks.job import JobSpec, PrepareReport
 from papilio.tasks.machine import WorkerInfo
 from papilio.tasks.memory import predict_memory
@@ -79,7 +79,7 @@ def make_job(**changes: Any) -> JobSpec:
     """Return a job on a graph that need not exist."""
     motif = changes.get("motif", Butterfly())
     known: dict[str, Any] = {
-        "source": "/nowhere/graph", "graph_hash": "0" * 32, "kind": family_of(motif).graph_kind, "n_u": 4, "n_v": 6,
+        "source": "/nowhere/graph", "graph_hash": "0" * 32, "kind": motif_row(motif).graph_kind, "n_u": 4, "n_v": 6,
         "n_edges": 9, "signed": False, "motif": motif, "per": "total",
     }  # fmt: skip
     return JobSpec(**{**known, **changes})

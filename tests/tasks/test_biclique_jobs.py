@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import papilio
-from papilio import families
+from papilio import registry
 from papilio.errors import CapacityError, ExecutionError, InputError, UnsupportedError
-from papilio.families import FAMILIES
+from papilio.registry import MOTIF_ROWS
 from papilio.storage.records import read_record, table_rows
 from papilio.storage.store import write_store
 from papilio.tasks import worker_state as ready
@@ -36,7 +36,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeBicliqueEngine]:
     engine = FakeBicliqueEngine()
     ready._engines.clear()
     ready.forget_graphs()
-    monkeypatch.setattr(families, "load_engine", lambda motif, name, threads, **options: engine)
+    monkeypatch.setattr(registry, "load_engine", lambda motif, name, threads, **options: engine)
     yield engine
     ready._engines.clear()
     ready.forget_graphs()
@@ -136,7 +136,7 @@ def test_options_go_to_the_engine_and_are_checked_before(monkeypatch: pytest.Mon
         seen.append(options)
         return FakeBicliqueEngine()
 
-    monkeypatch.setattr(families, "load_engine", load)
+    monkeypatch.setattr(registry, "load_engine", load)
     options = {"anchor": "v", "algorithm": "pivot"}
     assert papilio.plan(K34, papilio.Biclique(2), options=options).job.options == (
         ("algorithm", "pivot"), ("anchor", "v"),
@@ -218,7 +218,7 @@ def test_a_recount_does_not_compare_the_work_of_engines_that_need_not_do_the_sam
     _, recount = papilio.verify_job(job, sample=1)
     assert recount is not None
     assert recount.leases == 1
-    monkeypatch.setitem(FAMILIES, "biclique", replace(FAMILIES["biclique"], same_work=True))
+    monkeypatch.setitem(MOTIF_ROWS, "biclique", replace(MOTIF_ROWS["biclique"], same_work=True))
     with pytest.raises(ExecutionError, match=r"has work: .* counts 12345"):
         papilio.verify_job(job, sample=1)
 

@@ -143,7 +143,7 @@ def test_every_session_that_is_killed_adds_a_lease(
 SEARCH_AND_DIE = """
 import os, sys, threading
 import papilio
-from papilio import families
+from papilio import registry
 from papilio.kernels.biclique.gpu import BicliqueGpu
 from papilio.kernels.tree import gpu as tree
 from papilio.tasks import leases, session, worker_state
@@ -154,7 +154,7 @@ from tests.tools.strategies import planted_graph
 
 engine = BicliqueGpu(emulator(1), "pivot", "u", EAGER)
 engine.name = "cpu"
-families.load_engine = lambda *key, **options: engine
+registry.load_engine = lambda *key, **options: engine
 worker_state.warm_engine = lambda *key: None
 tree._LOOK_S = 1e-4
 leases.SHORTEST_LEASE_S = leases.KEPT_SHARE_S = 1e-9

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from papilio.errors import CapacityError
-from papilio.families import load_engine
 from papilio.motifs import Biclique, Butterfly, Census, Listing, MaximalBiclique
 from papilio.parts import PartBytes, PartSizes
+from papilio.registry import load_engine
 from papilio.tasks.job import NO_BUDGET, Budget
 from papilio.tasks.memory import (
     device_room,

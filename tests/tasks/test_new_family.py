@@ -13,10 +13,10 @@ import pytest
 import papilio
 from papilio.cli.report import plan_lines, report_result
 from papilio.errors import ExecutionError, InputError, UnsupportedError
-from papilio.families import FAMILIES
 from papilio.graph import UnipartiteGraph
 from papilio.kernels.engine import LargestMotif
 from papilio.motifs import MOTIFS
+from papilio.registry import MOTIF_ROWS
 from papilio.storage.store import GraphStore, write_store
 from tests.tools.little_cliques import ROW, LittleClique, all_cliques
 from tests.tools.tampering import reseal
@@ -27,7 +27,7 @@ ALL, TRIANGLES = LittleClique(), LittleClique(3)
 @pytest.fixture(autouse=True)
 def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(MOTIFS, LittleClique.name, LittleClique)
-    monkeypatch.setitem(FAMILIES, LittleClique.name, ROW)
+    monkeypatch.setitem(MOTIF_ROWS, LittleClique.name, ROW)
 
 
 @pytest.fixture

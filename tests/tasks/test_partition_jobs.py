@@ -15,7 +15,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
-from papilio import families
+from papilio import registry
 from papilio.api.graph import open_graph
 from papilio.cluster.driver import JobOutcome, count_job, plan_job, recount_leases
 from papilio.cluster.events import Event, LeaseFinished, PlanMade, ignore_events
@@ -29,13 +29,13 @@ from papilio.errors import (
     TilingError,
     UnsupportedError,
 )
-from papilio.families import load_engine
 from papilio.graph import BipartiteGraph
 from papilio.kernels.device.discovery import GpuInfo
 from papilio.kernels.wedge.cpu import ButterflyCpu
 from papilio.kernels.wedge.gpu import ButterflyGpu
 from papilio.motifs import Biclique, Butterfly, Granularity, Motif
 from papilio.partitioning.store import open_partition
+from papilio.registry import load_engine
 from papilio.storage.store import GraphStore, write_store
 from papilio.tasks import leases as lease_policy
 from papilio.tasks import worker_state as ready
@@ -352,7 +352,7 @@ def test_parts_are_staged_for_the_gpu_engine(
         return engine
 
     gpu = GpuInfo("emulated", 8 << 30)
-    monkeypatch.setattr(families, "load_engine", load)
+    monkeypatch.setattr(registry, "load_engine", load)
     monkeypatch.setattr(ready, "list_gpus", lambda: (gpu,))
     monkeypatch.setattr(ready.worker_state, "device_limit", None)
     ready._engines.clear()

@@ -18,14 +18,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from papilio import families
+from papilio import registry
 from papilio.errors import ClusterError, ExecutionError, StoreError, TilingError, UnsupportedError
-from papilio.families import Question
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.announce import get_passed, say_passed
 from papilio.kernels.engine import Partial
 from papilio.kernels.threads import ChunkRunner
 from papilio.motifs import Butterfly, MaximalBiclique
+from papilio.question import Question
 from papilio.storage.records import read_record
 from papilio.storage.store import write_store
 from papilio.tasks import run
@@ -49,7 +49,7 @@ GRAPH = BipartiteGraph.from_edges(*np.divmod(np.arange(0, 400, 3), 20))
 
 TOTAL = Question(Butterfly(), "total")
 
-SPEED = families.FAMILIES["butterfly"].rates["cpu"].per_second
+SPEED = registry.MOTIF_ROWS["butterfly"].rates["cpu"].per_second
 
 WORKER = make_worker("w", threads=1)
 
@@ -58,7 +58,7 @@ WORKER = make_worker("w", threads=1)
 def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeEngine]:
     fake = FakeEngine()
     ready._engines.clear()
-    monkeypatch.setattr(families, "load_engine", lambda motif, name, threads, **options: fake)
+    monkeypatch.setattr(registry, "load_engine", lambda motif, name, threads, **options: fake)
     monkeypatch.setattr(ready, "warm_engine", lambda *key: None)
     ready.forget_graphs()
     yield fake
@@ -114,7 +114,7 @@ def test_kernels_are_loaded_by_a_few_edges_once(
 ) -> None:
     monkeypatch.undo()
     ready.warm_engine.cache_clear()
-    monkeypatch.setattr(families, "load_engine", lambda motif, name, threads, **options: engine)
+    monkeypatch.setattr(registry, "load_engine", lambda motif, name, threads, **options: engine)
     for slot in range(2):
         assert run_prepare(PrepareTask(job, "cpu", "run", slot), WORKER).n_items == GRAPH.n_u
         ready.forget_graphs()

@@ -9,10 +9,10 @@ import pytest
 from numba.core import event
 
 import papilio
-from papilio.families import FAMILIES
 from papilio.graph import BipartiteGraph
 from papilio.kernels.null.cpu import make_randomizer
 from papilio.kernels.null.models import NULL_NAMES, NullModel
+from papilio.registry import MOTIF_ROWS
 from papilio.tasks import warming
 from papilio.tasks.worker_state import complete_graph, forget_graphs, warm_engine
 from tests.tools.commands import Run
@@ -39,17 +39,17 @@ def compilations() -> Iterator[list[str]]:
 def test_the_questions_are_of_all_families(engine: str) -> None:
     asked = list(warming.list_questions(engine))  # type: ignore[arg-type]
     assert {each.motif.name for each in asked if each.listing is None} == {
-        name for name, family in FAMILIES.items() if engine in family.engines
+        name for name, family in MOTIF_ROWS.items() if engine in family.engines
     }
     for each in asked:
-        family = each.family
+        family = each.row
         assert engine in (family.engines if each.listing is None or family.listed is None else family.listed.engines)
     assert {each.per for each in asked if each.motif.name == "butterfly"} == {"total", "vertex", "edge"}
     assert len(set(asked)) == len(asked)
 
 
 def test_what_is_compiled_ahead_is_not_compiled_again(compilations: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(warming, "FAMILIES", {"butterfly": FAMILIES["butterfly"]})
+    monkeypatch.setattr(warming, "MOTIF_ROWS", {"butterfly": MOTIF_ROWS["butterfly"]})
     monkeypatch.setattr(warming, "decompose_graph", lambda *args, **settings: None)
     warm_engine.cache_clear()
     told: list[str] = []

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.arguments import Between, check_fields
-from papilio.families import Family, ListingSupport, WorkRate
 from papilio.graph import RowColumn, UnipartiteGraph
 from papilio.kernels.engine import (
     Engine,
@@ -31,6 +30,7 @@ from papilio.kernels.engine import (
 )
 from papilio.kernels.exact import hash_rows, sum_hashes
 from papilio.kernels.memory import GraphMemory, Memory, Terms
+from papilio.kernels.motif_row import ListingSupport, MotifRow, WorkRate
 from papilio.motifs import Cell, Granularity, Listing, Motif
 
 __all__ = ["ROW", "LittleClique", "all_cliques", "make_rows"]
@@ -184,16 +184,16 @@ def members(motif: LittleClique, cell: Cell) -> dict[str, int]:
 
 _RATE = {"cpu": WorkRate("pairs", 1.0e2, {"total": 1.0, "vertex": 1.0, "edge": 1.0})}
 
-ROW = Family(
+ROW = MotifRow(
     LittleClique,
-    engines={"cpu": "tests.tools.little_cliques:LittleCliqueCpu"},
+    engines={"cpu": lambda: LittleCliqueCpu},
     memory=Memory(lambda motif, per, engine: GraphMemory(Terms(edge=100, vertex=100, vector=8), Terms(), Terms())),
     members=members,
     rates=_RATE,  # type: ignore[arg-type]
     graph_kind="unipartite",
     key=("k",),
     listed=ListingSupport(
-        {"cpu": "tests.tools.little_cliques:LittleCliqueCpu"},
+        {"cpu": lambda: LittleCliqueCpu},
         columns=lambda motif: {"n": motif.k},
         rates=_RATE,  # type: ignore[arg-type]
     ),

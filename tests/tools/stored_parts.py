@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from papilio.families import Question, load_engine
 from papilio.kernels.engine import CostTable
 from papilio.motifs import Biclique, Granularity, Motif
 from papilio.partitioning.store import PartInfo, Partition, PartitionManifest, write_partition
 from papilio.parts import EndBlock, Part, RootPart, StartBlock, WedgePart
+from papilio.question import Question
+from papilio.registry import load_engine
 from papilio.storage.store import GraphStore
 from papilio.tasks.job import NO_BUDGET, Budget, JobSpec, PartitionRef, job_of
 from tests.tools.parts import cut_grid

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from papilio.errors import EngineUnavailableError
-from papilio.families import load_engine
 from papilio.graph import BipartiteGraph
 from papilio.kernels.engine import Engine, Partial, fold_partials
 from papilio.motifs import Biclique, Granularity
 from papilio.parts import RootPart
+from papilio.registry import load_engine
 from tests.conftest import EMULATOR_SEED, EngineCase
 from tests.tools.devices import emulator
 from tests.tools.strategies import graph_of

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from papilio.errors import CapacityError, InputError
-from papilio.families import load_engine
 from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique import cpu as biclique
 from papilio.kernels.biclique import index as biclique_index
@@ -20,6 +19,7 @@ from papilio.kernels.biclique.index import BicliqueIndex, build_biclique_index
 from papilio.kernels.biclique.local import make_around, open_root
 from papilio.kernels.biclique.question import PAIR_TIMES, count_wedges
 from papilio.motifs import Biclique, Granularity
+from papilio.registry import load_engine
 from tests.conftest import share_of_examples
 from tests.tools.oracle_biclique import count_all, count_bicliques
 from tests.tools.strategies import (

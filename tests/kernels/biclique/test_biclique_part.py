@@ -11,11 +11,11 @@ import pytest
 from hypothesis import strategies as st
 
 from papilio.errors import UnsupportedError
-from papilio.families import load_engine
 from papilio.graph import BipartiteGraph
 from papilio.kernels.engine import Partial, fold_partials
 from papilio.motifs import Biclique, Granularity
 from papilio.parts import RootPart
+from papilio.registry import load_engine
 from tests.conftest import ENGINES
 from tests.kernels.biclique.cases import ALGORITHMS, BicliqueCase, make_biclique_case
 from tests.tools.oracle_biclique import count_all, count_bicliques, count_vertices

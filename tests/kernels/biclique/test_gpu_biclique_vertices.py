@@ -14,13 +14,13 @@ import pytest
 from numpy.typing import NDArray
 
 from papilio.errors import LeaseTooLargeError
-from papilio.families import load_engine
 from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique.gpu import BicliqueGpu
 from papilio.kernels.device.protocol import Device
 from papilio.kernels.engine import Partial, fold_partials
 from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Biclique
+from papilio.registry import load_engine
 from tests.conftest import share_of_examples
 from tests.kernels.biclique.test_gpu_biclique import EAGER, GRAPHS
 from tests.tools.devices import cuda_device, emulator

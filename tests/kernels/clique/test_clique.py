@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from papilio.errors import InputError, UnsupportedError
-from papilio.families import load_engine
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.clique.order import order_by_degeneracy
 from papilio.kernels.engine import Partial, fold_partials
 from papilio.motifs import Butterfly, Clique, Granularity
+from papilio.registry import load_engine
 from tests.conftest import share_of_examples
 from tests.tools.oracle_clique import cliques_of, count_cliques
 

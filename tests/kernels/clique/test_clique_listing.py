@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from papilio.errors import InputError, UnsupportedError
-from papilio.families import load_engine
 from papilio.graph import BipartiteGraph, RowColumn, UnipartiteGraph
 from papilio.kernels import listing as row_blocks
 from papilio.kernels.clique.list import CliqueLister
 from papilio.kernels.engine import Partial
 from papilio.motifs import Clique, Listing, MaximalClique
+from papilio.registry import load_engine
 from tests.kernels.clique.test_clique import complete, edges_of, graphs, laws, make, random_graph
 from tests.kernels.clique.test_maximal import checksum_of
 from tests.tools.oracle_clique import cliques_of, maximal_cliques

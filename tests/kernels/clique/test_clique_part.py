@@ -10,11 +10,11 @@ import pytest
 from hypothesis import strategies as st
 
 from papilio.errors import EngineUnavailableError, UnsupportedError
-from papilio.families import load_engine
 from papilio.graph import UnipartiteGraph
 from papilio.kernels.clique.gpu import CliqueGpu, MaximalCliqueGpu
 from papilio.kernels.engine import Engine
 from papilio.motifs import Clique, MaximalClique, Motif
+from papilio.registry import load_engine
 from tests.conftest import EMULATOR_SEED, ENGINES, EngineCase
 from tests.kernels.clique.test_clique import edges_of, graphs, random_graph
 from tests.kernels.clique.test_maximal import checksum_of

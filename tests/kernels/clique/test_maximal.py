@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 
 from papilio.errors import InputError, UnsupportedError
-from papilio.families import load_engine
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.engine import Partial, fold_partials
 from papilio.kernels.exact import hash_rows, sum_hashes
 from papilio.motifs import MaximalClique
+from papilio.registry import load_engine
 from tests.kernels.clique.test_clique import (
     cocktail_party,
     complete,

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from papilio.errors import InputError, UnsupportedError
-from papilio.families import resolve
 from papilio.kernels.device.compile import name_cubin, read_source
 from papilio.kernels.device.constants import with_constants
 from papilio.kernels.device.protocol import Device
@@ -53,14 +52,14 @@ def test_all_that_is_launched_has_machine_code(arch: int, shared_kib: int) -> No
     device: Any = _Recorder(emulator(1, max_shared_bytes=shared_kib << 10), loaded)
     for question in list_questions("gpu"):
         motif, per, options, listing = question.motif, question.per, question.options, question.listing
-        family = question.family
+        family = question.row
         if listing is None:
             made = family.engines["gpu"]
         else:
             assert family.listed is not None
             made = family.listed.engines["gpu"]
         given = dict(options) if listing is None else {"listing": listing, **dict(options)}
-        engine = resolve(made)(device, **given)
+        engine = made()(device, **given)
         graph = complete_graph(family.graph_kind, _SIDE, signed=motif.needs_signs)
         with suppress(InputError, UnsupportedError):  # not every motif goes with every option
             prepared = engine.prepare(graph, motif, per)

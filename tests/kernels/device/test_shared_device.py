@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from papilio.errors import InputError
-from papilio.families import Question, load_engine
 from papilio.motifs import BalancedButterfly, Biclique, Butterfly
+from papilio.question import Question
+from papilio.registry import load_engine
 from papilio.tasks import worker_state as ready
 
 cuda_device: Any = pytest.importorskip("papilio.kernels.device.cuda", reason="CuPy is not installed")

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import strategies as st
 
 from papilio.errors import EngineUnavailableError, UnsupportedError
-from papilio.families import load_engine
 from papilio.graph import BipartiteGraph
 from papilio.kernels.engine import Engine, fold_partials
 from papilio.kernels.exact import hash_rows
 from papilio.kernels.maximal.gpu import MaximalBicliqueGpu
 from papilio.motifs import Biclique, MaximalBiclique
+from papilio.registry import load_engine
 from tests.conftest import EMULATOR_SEED, ENGINES, EngineCase
 from tests.kernels.maximal.questions import motifs
 from tests.tools.devices import emulator

@@ -17,7 +17,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from papilio.errors import CapacityError, InputError, UnsupportedError
-from papilio.families import Question
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.null import fitness
 from papilio.kernels.null.cpu import Randomizer, RowTrades, make_randomizer
@@ -26,6 +25,7 @@ from papilio.kernels.null.fitness import draw_independent, make_skips, solve_cha
 from papilio.kernels.null.loops import MAX_BINS, find_smallest, layer_of
 from papilio.kernels.null.models import DEFAULT_STEPS, NULL_NAMES, NullModel, count_trades
 from papilio.motifs import Butterfly, Clique
+from papilio.question import Question
 from papilio.tasks.job import job_of
 from papilio.tasks.memory import predict_memory
 from tests.tools.strategies import bipartite_graphs, complete_graph, graph_of, skewed_graph

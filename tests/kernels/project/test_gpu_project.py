@@ -14,7 +14,6 @@ import scipy.sparse
 from hypothesis import strategies as st
 
 from papilio.errors import CapacityError, InputError, LeaseTooLargeError, UnsupportedError
-from papilio.families import family_of, resolve
 from papilio.graph import BipartiteGraph
 from papilio.kernels import listing as row_blocks
 from papilio.kernels.announce import get_passed
@@ -26,6 +25,7 @@ from papilio.kernels.project.gpu import ProjectionGpu
 from papilio.kernels.tuning import TableClass, WedgeTuning
 from papilio.motifs import Butterfly, Listing, PairSide, PairTest, Projection, Weighting
 from papilio.parts import StartBlock
+from papilio.registry import motif_row
 from tests.conftest import EMULATOR_SEED, check_law, read_edges
 from tests.kernels.wedge.test_gpu_butterfly import NEVER, PLAIN, SCHEDULES
 from tests.tools.devices import cuda_device, emulator
@@ -354,9 +354,9 @@ def test_what_is_refused(device: Device) -> None:
 
 
 def test_the_family_has_this_engine() -> None:
-    family = family_of(Projection("u"))
+    family = motif_row(Projection("u"))
     assert family.listed is not None
-    assert resolve(family.engines["gpu"]) is resolve(family.listed.engines["gpu"]) is ProjectionGpu
+    assert family.engines["gpu"]() is family.listed.engines["gpu"]() is ProjectionGpu
 
 
 def test_too_many_degrees_are_refused_as_on_the_cpu(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:

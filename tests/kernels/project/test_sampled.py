@@ -12,7 +12,6 @@ import pytest
 import scipy
 from numpy.typing import NDArray
 
-from papilio.families import load_engine
 from papilio.graph import BipartiteGraph
 from papilio.kernels.engine import Partial, fold_partials
 from papilio.kernels.null.cpu import make_randomizer
@@ -21,6 +20,7 @@ from papilio.kernels.null.models import NullModel
 from papilio.kernels.project import cpu, sampled
 from papilio.kernels.project.sampled import SampledProjectionCpu
 from papilio.motifs import Listing, PairSide, Projection
+from papilio.registry import load_engine
 from tests.tools.pairs import all_pairs
 from tests.tools.strategies import complete_graph, graph_of, skewed_graph
 

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from papilio.families import load_engine
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.biclique.gpu import BicliqueGpu
 from papilio.kernels.engine import Partial, fold_partials
 from papilio.kernels.tree.gpu import TreeLauncher
 from papilio.motifs import Biclique, Clique, Granularity, MaximalBiclique, MaximalClique, Motif
+from papilio.registry import load_engine
 from papilio.tasks.forecast import NS, Pace, predict
 from papilio.tasks.worker_state import MAX_STEPS, PreparedGraph, find_breakpoints
 from tests.kernels.biclique.test_gpu_biclique import EAGER

@@ -11,7 +11,6 @@ import pytest
 from numpy.typing import NDArray
 
 from papilio.errors import ExecutionError, LeaseTooLargeError
-from papilio.families import FAMILIES, family_of, load_engine, resolve
 from papilio.kernels.biclique.gpu import BicliqueGpu
 from papilio.kernels.clique.gpu import CliqueGpu
 from papilio.kernels.device.protocol import Kernel, Module
@@ -21,6 +20,7 @@ from papilio.kernels.tree.gpu import TreeEngine, TreeLauncher
 from papilio.kernels.tree.layout import explain_layout, join_classes, lay_out, make_classes
 from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Biclique, Clique, Granularity, MaximalBiclique, MaximalClique, Motif
+from papilio.registry import MOTIF_ROWS, load_engine, motif_row
 from tests.kernels.biclique.test_gpu_biclique import EAGER, GRAPHS
 from tests.kernels.clique.test_clique import random_graph
 from tests.tools.devices import emulator
@@ -43,10 +43,8 @@ QUESTIONS: list[tuple[Motif, Granularity]] = [
 def test_all_engines_of_searches_are_asked() -> None:
     found = {
         name
-        for name, family in FAMILIES.items()
-        if (path := family.engines.get("gpu"))
-        and isinstance(made := resolve(path), type)
-        and issubclass(made, TreeEngine)
+        for name, family in MOTIF_ROWS.items()
+        if (path := family.engines.get("gpu")) and isinstance(made := path(), type) and issubclass(made, TreeEngine)
     }
     assert found == {motif.name for motif, _ in QUESTIONS} | {"balanced-biclique"}
 
@@ -76,8 +74,8 @@ def test_a_run_waits_for_no_compiler(motif: Motif, per: Granularity, monkeypatch
         return Listening(load(stem, defines), (stem, *sorted(defines.items())), waited)
 
     monkeypatch.setattr(device, "load", listen)
-    engine: Any = resolve(family_of(motif).engines["gpu"])(device)
-    kind = family_of(motif).graph_kind
+    engine: Any = motif_row(motif).engines["gpu"]()(device)
+    kind = motif_row(motif).graph_kind
     graph = random_graph(3, 24, 0.5) if kind == "unipartite" else planted_graph(3, 12, 14, 2, 6, 30, 0.1)
     prepared = engine.prepare(graph, motif, per)
     ready = set(waited)
@@ -140,8 +138,8 @@ def run_until(check: type[Check], n_taken: int, engine: Any, prepared: Any, star
 
 def ask(motif: Motif, per: Granularity, tuning: TreeTuning = EAGER) -> tuple[Any, Any]:
     """Return the engine of a question on an emulator, and a graph of a hundred items that is prepared."""
-    engine: Any = resolve(family_of(motif).engines["gpu"])(emulator(3), tuning=tuning)
-    kind = family_of(motif).graph_kind
+    engine: Any = motif_row(motif).engines["gpu"]()(emulator(3), tuning=tuning)
+    kind = motif_row(motif).graph_kind
     graph = random_graph(5, 90, 0.3) if kind == "unipartite" else planted_graph(3, 60, 70, 4, 9, 400, 0.1)
     return engine, engine.prepare(graph, motif, per)
 

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 
 from papilio.errors import CapacityError, ExecutionError, InputError, StoreError, UnsupportedError
-from papilio.families import FAMILIES, family_of, resolve
 from papilio.graph import BipartiteGraph, RowColumn, UnipartiteGraph
 from papilio.kernels import listing as row_blocks
 from papilio.kernels.clique import list_gpu
@@ -24,6 +23,7 @@ from papilio.kernels.tree import gpu_listing as module
 from papilio.kernels.tree.gpu_listing import RaggedOnDevice, TreeLister
 from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Biclique, Clique, Listing, MaximalBiclique, MaximalClique, Motif
+from papilio.registry import MOTIF_ROWS, motif_row
 from tests.conftest import EMULATOR_SEED
 from tests.kernels.clique.test_clique import edges_of, graphs, laws, make, random_graph
 from tests.tools.devices import cuda_device, emulator
@@ -54,7 +54,7 @@ Row = tuple[tuple[int, ...], ...]
 def list_rows(lister: Any, graph: Any, motif: Motif, *spans: tuple[int, int]) -> tuple[list[Row], list[Partial]]:
     """Return the rows, as ids by column, and the partials of some intervals, or of all items."""
     prepared = lister.prepare(graph, motif, "total")
-    ids = [getattr(prepared, f"ids_{layer}") for layer in family_of(motif).columns(motif)]
+    ids = [getattr(prepared, f"ids_{layer}") for layer in motif_row(motif).columns(motif)]
     rows: list[Row] = []
     lock = threading.Lock()
 
@@ -72,17 +72,17 @@ def list_rows(lister: Any, graph: Any, motif: Motif, *spans: tuple[int, int]) ->
 
 def on_gpu(device: Device, motif: Motif, listing: Listing | None = None, **options: Any) -> TreeLister:
     """Return the lister of a motif on a device."""
-    listed = family_of(motif).listed
+    listed = motif_row(motif).listed
     assert listed is not None
-    made: TreeLister = resolve(listed.engines["gpu"])(device, listing or Listing(), **options)
+    made: TreeLister = listed.engines["gpu"]()(device, listing or Listing(), **options)
     return made
 
 
 def on_cpu(motif: Motif, listing: Listing | None = None) -> Any:
     """Return the lister of a motif on one thread."""
-    listed = family_of(motif).listed
+    listed = motif_row(motif).listed
     assert listed is not None
-    return resolve(listed.engines["cpu"])(1, listing or Listing())
+    return listed.engines["cpu"]()(1, listing or Listing())
 
 
 @pytest.fixture(autouse=True)
@@ -107,10 +107,10 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_lister_of_the_gpu_is_asked() -> None:
     found = {
         name
-        for name, row in FAMILIES.items()
+        for name, row in MOTIF_ROWS.items()
         if row.listed is not None
         and "gpu" in row.listed.engines
-        and issubclass(resolve(row.listed.engines["gpu"]), TreeLister)
+        and issubclass(row.listed.engines["gpu"](), TreeLister)
     }
     assert found == {motif.name for _, motif in QUESTIONS.values()}
 

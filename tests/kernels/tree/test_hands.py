@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from papilio.families import family_of, load_engine, resolve
 from papilio.kernels.engine import deal_items, find_hands, fold_partials
 from papilio.motifs import BalancedBiclique, Granularity, Motif
+from papilio.registry import load_engine, motif_row
 from tests.kernels.clique.test_clique import random_graph
 from tests.kernels.tree.test_gpu import QUESTIONS, CutAfter, assert_same, run_until
 from tests.kernels.wedge.test_balanced_butterfly import random_signs
@@ -35,14 +35,14 @@ def test_every_item_is_dealt_once_and_a_hand_falls_from_heavy_to_light(n_items: 
 
 
 def engines_of(motif: Motif, hands: int) -> list[Any]:
-    made = [load_engine(motif, "cpu", 2), resolve(family_of(motif).engines["gpu"])(emulator(3))]
+    made = [load_engine(motif, "cpu", 2), motif_row(motif).engines["gpu"]()(emulator(3))]
     for engine in made:
         engine.hands = hands
     return made
 
 
 def graph_for(motif: Motif) -> Any:
-    if family_of(motif).graph_kind == "unipartite":
+    if motif_row(motif).graph_kind == "unipartite":
         return random_graph(5, 50, 0.3)
     graph = planted_graph(3, 40, 45, 3, 7, 200, 0.1)
     return random_signs(graph, 7) if motif.needs_signs else graph

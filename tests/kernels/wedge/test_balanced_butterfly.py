@@ -12,13 +12,13 @@ import pytest
 from hypothesis import strategies as st
 
 from papilio.errors import EngineUnavailableError, UnsupportedError
-from papilio.families import load_engine
 from papilio.graph import BipartiteGraph
 from papilio.kernels import threads as chunks
 from papilio.kernels.engine import Partial, fold_partials
 from papilio.kernels.wedge.cpu import BalancedButterflyCpu
 from papilio.kernels.wedge.gpu import BalancedButterflyGpu
 from papilio.motifs import CENSUS_CLASSES, BalancedButterfly, Butterfly, Census, Granularity, Motif, PairSide
+from papilio.registry import load_engine
 from tests.conftest import EMULATOR_SEED, ENGINES, EngineCase
 from tests.tools import oracle_signed as oracle
 from tests.tools.devices import emulator

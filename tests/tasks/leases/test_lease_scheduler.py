@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from papilio.errors import CapacityError, ExecutionError, FailedItemsError, LeaseTooLargeError, TilingError
-from papilio.families import family_of
 from papilio.motifs import Butterfly, Clique, Motif
+from papilio.registry import motif_row
 from papilio.tasks.forecast import NS
 from papilio.tasks.job import LeaseResult, LeaseTask
 from papilio.tasks.lease_scheduler import MAX_ATTEMPTS, LeaseScheduler
@@ -215,7 +215,7 @@ def test_leases_of_long_jobs_end_by_the_clock(kept: bool, longest_s: float) -> N
 @pytest.mark.parametrize("n_workers", [1, 2, 3, 7])
 @pytest.mark.parametrize("motif", [Clique(9), Butterfly()])
 def test_every_worker_gets_its_share_at_once(n_workers: int, motif: Motif) -> None:
-    job = make_job(motif=motif, kind=family_of(motif).graph_kind)
+    job = make_job(motif=motif, kind=motif_row(motif).graph_kind)
     plan = plan_of(np.full(100_000, NS // 10_000), n_workers, job)
     counter = LeaseScheduler(plan, "run", None)
     tasks = [counter.take(n_workers, f"w{number}") for number in range(n_workers)]

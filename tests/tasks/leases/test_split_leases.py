@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import papilio
-from papilio import families
+from papilio import registry
 from papilio.errors import CapacityError, LeaseTooLargeError
 from papilio.kernels.biclique import cpu as on_cpu
 from papilio.kernels.biclique import gpu as on_gpu
@@ -57,7 +57,7 @@ def leases(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
 def use(monkeypatch: pytest.MonkeyPatch, engine: Engine) -> None:
     """Have jobs for CPUs run on ``engine``, which need not be one."""
     engine.name = "cpu"
-    monkeypatch.setattr(families, "load_engine", lambda *key, **options: engine)
+    monkeypatch.setattr(registry, "load_engine", lambda *key, **options: engine)
     monkeypatch.setattr(ready, "warm_engine", lambda *key: None)
 
 
@@ -161,7 +161,7 @@ def test_a_first_table_leaves_room_for_the_search(monkeypatch: pytest.MonkeyPatc
 def test_a_graph_that_cannot_be_prepared_is_tried_once_more_and_then_named(
     monkeypatch: pytest.MonkeyPatch, times: int
 ) -> None:
-    engine = papilio.families.load_engine(Butterfly(), "cpu", 1)
+    engine = papilio.registry.load_engine(Butterfly(), "cpu", 1)
     use(monkeypatch, engine)
     found, failures = engine.prepare, [MemoryError("12 bytes")] * times
 

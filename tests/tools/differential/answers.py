@@ -13,7 +13,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.families import family_of, resolve
 from papilio.graph import RowColumn
 from papilio.kernels.device.protocol import Device
 from papilio.kernels.engine import EngineName, Partial, fold_partials
@@ -21,6 +20,7 @@ from papilio.kernels.peel.decompose import Decomposed, decompose_on_cpu, decompo
 from papilio.kernels.peel.gpu import PeelTuning
 from papilio.kernels.peel.phases import ignore_report
 from papilio.motifs import Cell
+from papilio.registry import motif_row
 from tests.families.examples import Row
 from tests.tools.differential.cases import Question
 from tests.tools.differential.graphs import Graph
@@ -96,7 +96,7 @@ class EngineAnswerer:
 
     def make(self, question: Question, tuning: Mapping[str, Any]) -> Any:
         """Return the engine, or the lister."""
-        family = family_of(question.motif)
+        family = motif_row(question.motif)
         kind: EngineName = "cpu" if self.device is None else "gpu"
         names = family.engines if question.listing is None else family.listed and family.listed.engines
         if not names or kind not in names:  # bicliques are listed on CPUs alone
@@ -106,8 +106,8 @@ class EngineAnswerer:
         if question.listing is not None:
             given["listing"] = question.listing
         if kind == "cpu":
-            return resolve(names[kind])(tuning.get("cpu_threads", 1), **given)
-        engine = resolve(names[kind])(self.device, **given)
+            return names[kind]()(tuning.get("cpu_threads", 1), **given)
+        engine = names[kind]()(self.device, **given)
         counts = getattr(engine, "engine", engine)  # of a lister
         counts.tuning = _change(counts.tuning, tuning)
         for name in ("patience", "max_words", "chunk_values"):
@@ -161,7 +161,7 @@ def run(
     """Run an engine, and collect the rows of a lister."""
     if question.listing is None:
         return engine.run(prepared, *span, bounds, cut), []
-    family = family_of(question.motif)
+    family = motif_row(question.motif)
     ids = [getattr(prepared, f"ids_{layer}") for layer in family.columns(question.motif)]
     rows: list[Row] = []
     lock = threading.Lock()
@@ -192,7 +192,7 @@ def _cut_rows(column: RowColumn) -> Sequence[NDArray[Any]]:
 
 def answer_of(question: Question, n_items: int, partial: Partial, rows: Sequence[Row]) -> Answer:
     """Return what a partial says."""
-    has_checksum = family_of(question.motif).has_checksum
+    has_checksum = motif_row(question.motif).has_checksum
     listed = None if question.listing is None or partial.total > MOST_ROWS else sorted(rows)
     checksum = partial.checksum if has_checksum else None
     return Answer(n_items, partial.n_items, partial.total, partial.cells, partial.vectors, checksum, listed)

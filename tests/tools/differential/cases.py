@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 from numpy.random import Generator, default_rng
 
-from papilio.families import family_of
 from papilio.motifs import (
     BalancedBiclique,
     BalancedButterfly,
@@ -23,6 +22,7 @@ from papilio.motifs import (
     Motif,
     Projection,
 )
+from papilio.registry import motif_row
 from tests.tools.differential.graphs import Graph, draw_bipartite, draw_size, draw_unipartite
 
 Size = Literal["tiny", "small", "large"]
@@ -211,13 +211,13 @@ def draw_case(number: int, size: Size) -> Case:
     drawn, (side, edges, dense) = DRAWS[family](random), _LIMITS[size]
     motif = drawn.question.motif
     most_side = min(side, drawn.most_side)
-    if family_of(motif).graph_kind == "unipartite":
+    if motif_row(motif).graph_kind == "unipartite":
         shape, graph = draw_unipartite(random, most_side, min(dense, drawn.most_dense))
     else:
         shape, graph = draw_bipartite(random, most_side, min(edges, drawn.most_dense), motif.needs_signs)
     question = drawn.question
     if (listing := question.listing) is not None:
-        sizes = list(family_of(motif).columns(motif).values())
+        sizes = list(motif_row(motif).columns(motif).values())
         bounds = (("with_u", graph.n_u, sizes[0]), ("with_v", graph.n_v, sizes[-1]))
         held = {name: tuple(each for each in getattr(listing, name) if each < n)[:size] for name, n, size in bounds}
         question = replace(question, listing=replace(listing, **held))
@@ -245,7 +245,7 @@ def _draw_tuning(random: Generator, question: Question) -> Mapping[str, Any]:
     """Return changes, none of them half of the time; those that need another compilation are left out."""
     if random.random() < 0.5:
         return {}
-    engine = family_of(question.motif).engines["cpu"]
+    engine = motif_row(question.motif).engines["cpu"].__module__
     constants = _WEDGE_CONSTANTS if ".wedge." in engine or ".project." in engine else _TREE_CONSTANTS
     values = {**(_PEEL_CONSTANTS if question.peels else constants), "cpu_threads": (2, 3)}
     return {name: _pick(random, *values[name]) for name in values if random.random() < 0.4}

@@ -8,7 +8,6 @@ from math import comb
 import numpy as np
 from numpy.random import Generator
 
-from papilio.families import family_of
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.motifs import (
     BalancedButterfly,
@@ -17,6 +16,7 @@ from papilio.motifs import (
     Clique,
     Projection,
 )
+from papilio.registry import motif_row
 from tests.tools.differential.answers import Answer
 from tests.tools.differential.cases import Question
 from tests.tools.differential.graphs import Graph
@@ -130,7 +130,7 @@ def _complete(question: Question, graph: Graph, cells: dict[Cell, int]) -> Answe
     total = sum(cells.values())
     sizes = {"u": graph.n_u, "v": graph.n_v, "n": graph.n_u, "edge": graph.n_edges}
     names = {"total": (), "vertex": ("u", "v", "n"), "edge": ("edge",)}[question.per]
-    sums = family_of(motif).vector_sums(motif, total, cells)
+    sums = motif_row(motif).vector_sums(motif, total, cells)
     vectors = {
         name: np.full(sizes[name], sums[name] // sizes[name] % (1 << 64), np.uint64) for name in names if name in sums
     }

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from papilio.families import family_of
 from papilio.graph import UnipartiteGraph
 from papilio.kernels.exact import hash_rows, sum_hashes
+from papilio.registry import motif_row
 from tests.families.examples import Row, example_of
 from tests.tools import oracle_peeling
 from tests.tools.differential.answers import Answer
@@ -39,7 +39,7 @@ class OracleAnswerer:
             count = example.cells or (lambda graph, motif: Counter(tuple(map(len, row)) for row in rows))
             cells = count(graph, motif)
         checksum = None
-        if family_of(motif).has_checksum:
+        if motif_row(motif).has_checksum:
             hashes = [int(hash_rows(*(np.array([side], np.int32) for side in row))[0]) for row in rows]
             checksum = sum_hashes(np.array(hashes, np.uint64))
         return Answer(

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from papilio.families import family_of
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.engine import Partial
 from papilio.motifs import BalancedButterfly, Biclique, Census, MaximalBiclique, Projection
 from papilio.parts import Layer
+from papilio.registry import motif_row
 from tests.tools.clique_parts import count_clique_parts, cut_cliques_by_definition
 from tests.tools.differential.answers import Answer, Answerer, EngineAnswerer
 from tests.tools.differential.cases import Case, Question
@@ -59,7 +59,7 @@ def check_sums(asked: Asked) -> str:
     case, answer = asked.case, asked.answer
     if case.question.peels or not answer.vectors:
         return ""
-    wanted = family_of(case.question.motif).vector_sums(case.question.motif, answer.total, answer.cells)
+    wanted = motif_row(case.question.motif).vector_sums(case.question.motif, answer.total, answer.cells)
     for name, vector in answer.vectors.items():
         if ((found := sum(vector.tolist())) - wanted[name]) % (1 << 64):
             return f"the sum of {name} is {found}; it must be {wanted[name]}"
@@ -264,7 +264,7 @@ PARTED: Mapping[str, Callable[[Asked, Any, int], Partial]] = {
 def check_parts(asked: Asked) -> str:
     """The parts of a graph, cut any way, add up to it."""
     graph, question = asked.case.graph, asked.case.question
-    parted = family_of(question.motif).parted
+    parted = motif_row(question.motif).parted
     if parted is None or question.peels or question.listing is not None:
         return ""
     if graph.n_edges > _MOST_CUT or not isinstance(asked.answerer, EngineAnswerer):
