@@ -23,8 +23,8 @@ from benchmarks.cases import load_graph
 from benchmarks.harness import TimedKernels, describe_machine, in_time, make_parser, print_rows
 from papilio.motifs import Clique, Listing, MaximalBiclique, MaximalClique, Motif, Projection
 from papilio.registry import load_engine, motif_row
-from papilio.storage.labels import read_names
 from papilio.storage.listings import ListingWriter
+from papilio.storage.vertex_names import read_names
 from papilio.tasks.job import digest
 
 CASES: dict[str, tuple[str, Motif, int | None, int, int]] = {

@@ -10,6 +10,7 @@ from papilio.api.estimate import Estimate as Estimate
 from papilio.api.estimate import estimate as estimate
 from papilio.api.graph import Graph as Graph
 from papilio.api.graph import read as read
+from papilio.api.iterate import Rows as Rows
 from papilio.api.jobs import list_jobs as list_jobs
 from papilio.api.jobs import open_job as open_job
 from papilio.api.jobs import resume_job as resume_job
@@ -19,9 +20,8 @@ from papilio.api.listing import enumerate as enumerate
 from papilio.api.listing import plan_listing as plan_listing
 from papilio.api.partition import partition as partition
 from papilio.api.plan import plan as plan
-from papilio.api.project import ProjectedRows as ProjectedRows
 from papilio.api.project import project as project
-from papilio.api.rows import Rows as Rows
+from papilio.api.projection_call import ProjectedRows as ProjectedRows
 from papilio.api.significance import significance as significance
 from papilio.api.stores import convert as convert
 from papilio.api.stores import generate as generate

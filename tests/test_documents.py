@@ -18,8 +18,10 @@ import yaml
 import papilio
 from papilio.cli import cli
 from papilio.errors import UnsupportedError
+from papilio.settings import COMPILE_SECONDS, VARIABLES
 from papilio.version import __version__
 from tests.tools.commands import Run
+from tools.wheel_hook import VARIABLE
 
 ROOT = Path(__file__).resolve().parents[1]
 GUIDES = [
@@ -160,6 +162,13 @@ def test_quoted_errors_are_those_of_the_program() -> None:
     for each in quoted:
         pieces = re.split(r"line \d+: '.*': \d+ |expected \d+|^is |(?:uni|bi)partite| \.\.\. |^\d+ ", each)
         assert all(piece.strip() in source for piece in pieces), each
+
+
+def test_the_table_of_environment_variables_is_that_of_the_settings() -> None:
+    rows = "".join(f"| `{each.name}` | {each.sets} | {each.default} |\n" for each in VARIABLES)
+    table = f"## Environment variables\n\n| variable | sets | otherwise |\n|---|---|---|\n{rows}\n"
+    assert table in (ROOT / "docs/cli.md").read_text(encoding="utf-8"), table
+    assert COMPILE_SECONDS.name == VARIABLE
 
 
 def test_the_conda_recipe_needs_what_the_package_needs() -> None:

@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from tests.conftest import ROOT
 PACKAGE = ROOT / "papilio"
 
 LAYERS = [
-    ("errors", "interrupts", "arguments", "motifs", "version", "extras"),
+    ("errors", "interrupts", "arguments", "motifs", "version", "extras", "settings"),
     ("graph", "parts", "charts"),
     ("storage",),
     ("kernels",),
@@ -33,10 +34,13 @@ LAYERS = [
 ]
 """Each may import those above it, and itself."""
 
+SETS_VARIABLES = ("settings.py", "early.py", "__init__.py")
+"""Files that read the environment, or set it for libraries."""
+
 HOMES = {
     "cupy": ("papilio/kernels",),
     "numba": ("papilio/kernels/compiling.py",),
-    "llvmlite": ("papilio/kernels/compiling.py", "papilio/kernels/jit.py"),
+    "llvmlite": ("papilio/kernels/compiling.py", "papilio/kernels/code_files.py"),
     "dask": ("papilio/cluster",),
     "distributed": ("papilio/cluster",),
     "dask_cuda": ("papilio/cluster",),
@@ -72,8 +76,8 @@ def imports_of(path: Path) -> tuple[tuple[str, int], ...]:
             assert node.level == 0, f"{path}:{node.lineno} imports relatively"
             assert node.module is not None
             found.append((node.module, node.lineno))
-            if node.module == "papilio":
-                found += [(f"papilio.{name.name}", node.lineno) for name in node.names]
+            if node.module.startswith("papilio"):
+                found += [(f"{node.module}.{name.name}", node.lineno) for name in node.names]
         elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "import_extra":
             found.append((ast.literal_eval(node.args[0]), node.lineno))
     return tuple(found)
@@ -100,6 +104,29 @@ def test_imports_go_one_way() -> None:
             if own is not None and other is not None and other > own:
                 upward.append(f"{path.relative_to(ROOT)}:{line} imports {name}, which stands above it")
     assert not upward, "\n".join(upward)
+
+
+def test_no_two_modules_need_each_other() -> None:
+    """Not even by imports inside of functions, or for annotations."""
+    parts = ((path.relative_to(ROOT).with_suffix("").parts, path) for path in MODULES)
+    names = {".".join(each).removesuffix(".__init__"): path for each, path in parts}
+    needs = {
+        name: {each for each, _ in imports_of(path)} & (names.keys() - {"papilio"}) for name, path in names.items()
+    }
+    try:
+        TopologicalSorter(needs).prepare()
+    except CycleError as error:
+        raise AssertionError(f"these import each other: {' -> '.join(error.args[1])}") from None
+
+
+def test_only_the_settings_read_the_environment() -> None:
+    readers = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr in ("environ", "getenv") and path.name not in SETS_VARIABLES
+    ]
+    assert not readers, f"a row of papilio/settings.py is missing for {', '.join(readers)}"
 
 
 def test_libraries_stay_at_home() -> None:

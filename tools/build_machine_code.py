@@ -99,7 +99,7 @@ def _wait(process: subprocess.Popen[bytes], deadline: float | None) -> bool:
 
 
 def main() -> None:
-    from papilio.kernels.jit import PACKAGED
+    from papilio.kernels.code_files import PACKAGED
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-j", type=int, metavar="PROCESSES", help="by default one for each processor")

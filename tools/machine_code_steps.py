@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from papilio.errors import InputError, UnsupportedError
-from papilio.kernels import jit
+from papilio.kernels import code_files, jit
 from tools.build_machine_code import STEP, USED
 
 _GRAPH = "--scale-u 8 --edges 2000 --seed 1"
@@ -63,12 +63,12 @@ def work(folder: Path, here: bool, ahead: bool, commands: Sequence[str] = COMMAN
 
     The current folder is of this process, within one that all share.
     """
-    shared, machine = Path.cwd().parent, jit.this_machine()
+    shared, machine = Path.cwd().parent, code_files.this_machine()
     own, *others = choose_targets(here)
     machine.target = own  # compiled, kept and found for this one alone
     machine.levels.clear()
     os.environ["NUMBA_CACHE_DIR"] = str(folder)
-    jit.PACKAGED = folder
+    code_files.PACKAGED = folder
     _compile_once(folder, shared, [own, *others])
     with redirect_stdout(StringIO()):
         for command in GRAPHS:
@@ -87,16 +87,16 @@ def _claim(step: Path) -> bool:
     return False
 
 
-def choose_targets(here: bool) -> list[jit.Target]:
+def choose_targets(here: bool) -> list[code_files.Target]:
     """Return the target that this process compiles for and runs, then the others."""
-    machine = jit.this_machine()
+    machine = code_files.this_machine()
     own = machine.packaged[0]
     if here or platform.machine() != "x86_64":
         return [own]
-    return [own, *(jit.Target(name, name) for name in jit.LEVELS if name != own.name)]
+    return [own, *(code_files.Target(name, name) for name in code_files.LEVELS if name != own.name)]
 
 
-def _compile_once(folder: Path, shared: Path, targets: list[jit.Target]) -> None:
+def _compile_once(folder: Path, shared: Path, targets: list[code_files.Target]) -> None:
     """Let one process compile a function for all targets, while others that need it wait."""
     from papilio.kernels import compiling
 

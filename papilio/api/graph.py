@@ -26,7 +26,7 @@ from papilio.storage.files import MANIFEST_NAME, filesystem_of, is_url, local_pa
 from papilio.storage.inputs import STANDARD_INPUT
 from papilio.storage.labelled import LabelledGraph
 from papilio.storage.labels import label_type
-from papilio.storage.layers import Layers, layers_of
+from papilio.storage.layers import Layers
 from papilio.storage.reading import (
     GraphOptions,
     convert_aside,
@@ -163,7 +163,7 @@ class Graph:
     @property
     def layers(self) -> Layers:
         """How the layers were found, if the source has its vertices in one list."""
-        return layers_of(self.held)
+        return self.held.layers
 
     @property
     def layer_names(self) -> dict[str, str]:

@@ -18,7 +18,8 @@ from papilio.arguments import Bytes, Count, Number, Samples, Seed, Workers, chec
 from papilio.cluster.driver import Recount, recount_leases
 from papilio.cluster.events import Progress
 from papilio.cluster.progress import shows_progress
-from papilio.cluster.selection import check_cluster, require_trusted, require_trusted_output
+from papilio.cluster.selection import check_cluster
+from papilio.cluster.trust import require_trusted, require_trusted_output
 from papilio.errors import InputError
 from papilio.kernels.engine import EngineChoice
 from papilio.kernels.null.models import NullName

@@ -5,19 +5,19 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Protocol, Unpack
 
 from papilio.api.graph import AskedOptions, Graph, ask
 from papilio.arguments import Bytes, Threads, checked
 from papilio.cluster.driver import run_directory
-from papilio.cluster.events import PhaseAdvanced, PhaseStarted
+from papilio.cluster.events import Listener, PhaseAdvanced, PhaseStarted
 from papilio.cluster.executor import Executor, choose_engine
 from papilio.cluster.progress import shows_share
 from papilio.errors import CapacityError, InputError
-from papilio.kernels.engine import EngineName
+from papilio.kernels.engine import EngineChoice, EngineName
 from papilio.motifs import Granularity, Motif
 from papilio.partitioning.cut_request import CutProgress, CutRequest, Strategy
 from papilio.partitioning.cut_run import PLANNED_SHARE
@@ -25,13 +25,10 @@ from papilio.partitioning.cutters import cutter_of
 from papilio.partitioning.store import Partition, open_partition
 from papilio.question import Question
 from papilio.storage.files import is_url, local_path, release_memory
-from papilio.storage.store import open_store
+from papilio.storage.store import GraphStore, open_store
 from papilio.tasks.job import Budget, JobSpec, PartitionRef, job_of
 from papilio.tasks.machine import WorkerInfo, describe_worker, free_memory_bytes
 from papilio.tasks.memory import PROCESS_BYTES, needs_parts, part_limit, unlimit, with_least_budget
-
-if TYPE_CHECKING:
-    from papilio.api.call import Call
 
 CUTTING_SHARE = 0.5
 """Default share of the free memory of this machine for cutting."""
@@ -137,7 +134,23 @@ def _planned_worker(budget: Budget, threads: Threads | None) -> WorkerInfo:
     )
 
 
-def fit_job(call: Call[Any], job: JobSpec, executor: Executor) -> JobSpec:
+class Fitted(Protocol):
+    """A call whose job must fit in a budget; see :class:`papilio.api.call.Call`."""
+
+    graph: Graph
+    budget: Budget
+    engine: EngineChoice
+    target: Path | None
+    listener: Listener
+    stack: ExitStack
+
+    @property
+    def kept_parts(self) -> Path | None: ...
+
+    def stored(self, parent: Path) -> GraphStore: ...
+
+
+def fit_job(call: Fitted, job: JobSpec, executor: Executor) -> JobSpec:
     """Return the job of a call within its budget: on the whole graph if it fits, else on parts of it.
 
     Existing parts are used; others are cut next to the output, or where all workers can read them. Temporary parts are

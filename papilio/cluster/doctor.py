@@ -23,10 +23,11 @@ from papilio.arguments import plural, show_bytes
 from papilio.cluster.executor import ONE_WORKER_PER_GPU, find_shared_gpu
 from papilio.errors import ClusterError, EngineUnavailableError, ExecutionError, PapilioError, StoreError
 from papilio.extras import how_to_install
+from papilio.kernels.code_files import count_packaged, list_folders
 from papilio.kernels.device.compile import Toolchain, count_cubins, inspect_toolchain, kernel_cache_directory
 from papilio.kernels.device.discovery import GpuInfo, driver_cuda_version, list_gpus
-from papilio.kernels.jit import count_packaged, list_folders
 from papilio.kernels.threads import available_threads
+from papilio.settings import VISIBLE_DEVICES
 from papilio.storage.records import read_record, write_record
 from papilio.storage.store import GraphStore, open_store
 from papilio.tasks.machine import (
@@ -172,7 +173,7 @@ def _probe_driver(gpus: Sequence[GpuInfo], driver: Version | None) -> Outcome:
         return "skip", "no CUDA driver library; the cpu engine needs none"
     if gpus:
         return "ok", "CUDA up to {}.{}".format(*driver)
-    found, visible = "a CUDA driver, but no GPU is visible", os.environ.get("CUDA_VISIBLE_DEVICES")
+    found, visible = "a CUDA driver, but no GPU is visible", VISIBLE_DEVICES.value
     if visible is None:
         return "warn", found
     return "warn", found, f"CUDA_VISIBLE_DEVICES is {visible!r}: unset it or name GPUs"
@@ -388,7 +389,7 @@ def check_cluster(cluster: str, store: GraphStore | None = None, n_workers: int 
 
 
 def _check_started(executor: Executor, store: GraphStore | None) -> list[Check]:
-    from papilio.cluster.dispatcher import find_store_problem
+    from papilio.cluster.on_worker import find_store_problem
     from papilio.cluster.pool import DaskPool
 
     workers, own = executor.workers, describe_process()

@@ -74,6 +74,9 @@ def missing_for_cuda() -> str | None:
     return missing
 
 
+OWN_CLUSTERS = ("auto", "inline", "local", "cuda", "slurm")
+"""Clusters that a run starts, and that end with it."""
+
 AnyTask = TypeVar("AnyTask", PrepareTask, ProbeTask, LeaseTask)
 ListedTask = TypeVar("ListedTask", PrepareTask, ProbeTask)
 Result_contra = TypeVar("Result_contra", contravariant=True)

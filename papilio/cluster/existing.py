@@ -19,7 +19,7 @@ from distributed.comm import connect
 from distributed.deploy import Cluster
 
 from papilio.cluster.pool import DaskPool
-from papilio.cluster.selection import find_stranger
+from papilio.cluster.trust import find_stranger
 from papilio.errors import ClusterError, InputError, StoreError
 from papilio.storage.records import read_json, read_record
 from papilio.tasks.job import JobSpec

@@ -14,15 +14,15 @@ from typing import Any, Self
 
 from distributed import Nanny
 
-from papilio.cluster.dispatcher import (
+from papilio.cluster.dispatcher import Dispatcher
+from papilio.cluster.executor import AnyTask, Executor, Result, TaskFunction, TaskSource, check_versions
+from papilio.cluster.on_worker import (
     COMPILING_TOPIC,
-    Dispatcher,
     describe_dask_worker,
     find_store_problem,
     forward_compiling,
     name_process,
 )
-from papilio.cluster.executor import AnyTask, Executor, Result, TaskFunction, TaskSource, check_versions
 from papilio.errors import ClusterError, InputError, PapilioError, StoreError
 from papilio.kernels.announce import say_compiling
 from papilio.storage.reading import is_cached

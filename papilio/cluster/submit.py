@@ -28,10 +28,9 @@ from uuid import uuid4
 from distributed import Client, Scheduler, Status, Worker, get_worker, secede
 
 from papilio.cluster.events import Event, LeaseFinished, PhaseStarted, PlanMade
-from papilio.cluster.executor import choose_engine
+from papilio.cluster.executor import OWN_CLUSTERS, choose_engine
 from papilio.cluster.existing import ExistingExecutor
 from papilio.cluster.pool import find_workers
-from papilio.cluster.selection import OWN_CLUSTERS
 from papilio.errors import (
     ClusterError,
     ExecutionError,

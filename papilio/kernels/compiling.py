@@ -20,7 +20,7 @@ from numba.core.llvm_bindings import create_pass_builder
 from numba.core.types.misc import unliteral
 from numba.core.typing.templates import infer, make_intrinsic_template
 
-from papilio.kernels.jit import Target, list_folders, this_machine, write_code
+from papilio.kernels.code_files import Target, list_folders, this_machine, write_code
 
 
 class _Part(JITCodeLibrary):  # type: ignore[misc]

@@ -35,7 +35,6 @@ from papilio.storage.answers import (
 )
 from papilio.storage.files import SLICE_ENTRIES
 from papilio.storage.labelled import Vectors
-from papilio.storage.layers import layers_of
 from papilio.tasks.job import require_graph_kind
 from papilio.tasks.machine import free_memory_bytes
 from papilio.tasks.result import CountResult, TopValue, find_top_values, json_labels
@@ -141,7 +140,7 @@ class _Clustering(Answer):
     def summaries(self) -> dict[str, Summary]:
         """Return the summary of each layer, or of the edges; of all vertices (``n``) if the layers are unknown."""
         values = {place: self.values.by_id(place) for place in self.values}
-        if self.source is not None and len(values) == 2 and layers_of(self.source).are_open:
+        if self.source is not None and len(values) == 2 and self.source.layers.are_open:
             u, v = values.values()
             values = {"n": {name: np.concatenate((u[name], v[name])) for name in u}}
         return {place: summarise(of) for place, of in values.items()}

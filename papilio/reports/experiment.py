@@ -22,7 +22,8 @@ from types import NoneType
 from typing import Any, ClassVar, Literal, Unpack, get_args, get_origin, get_type_hints
 
 from papilio.api.graph import open_graph
-from papilio.cluster.selection import require_trusted, resolve_workers
+from papilio.cluster.selection import resolve_workers
+from papilio.cluster.trust import require_trusted
 from papilio.errors import InputError, StoreError
 from papilio.kernels.engine import EngineChoice
 from papilio.kernels.threads import available_threads

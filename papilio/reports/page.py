@@ -43,10 +43,10 @@ from papilio.reports.run import (
 )
 from papilio.storage.answers import ColumnType, write_rows
 from papilio.storage.files import atomic_file, check_replaceable, local_path
-from papilio.storage.labels import read_names
 from papilio.storage.ledger import write_durably
 from papilio.storage.records import write_record
 from papilio.storage.store import open_store
+from papilio.storage.vertex_names import read_names
 from papilio.tasks.job import LeaseResult
 from papilio.tasks.machine import WorkerInfo
 

@@ -7,7 +7,6 @@ named ``out.*`` (KONECT) or like the archive (SuiteSparse) goes before others.
 
 from __future__ import annotations
 
-import os
 import re
 import tarfile
 import zipfile
@@ -18,9 +17,7 @@ from typing import Any, Protocol
 
 from papilio.arguments import read_bytes, show_bytes
 from papilio.errors import CapacityError, InputError
-
-MAX_UNPACKED = "PAPILIO_MAX_UNPACKED"
-"""Name of the environment variable for the largest size of a member."""
+from papilio.settings import MAX_UNPACKED
 
 _MAX_UNPACKED_BYTES = 64 << 30
 """Largest member by default: a small archive may unpack to any size."""
@@ -85,11 +82,11 @@ def _listed(names: list[str]) -> str:
 
 
 def _require_size(archive: str, member: str, n_bytes: int) -> None:
-    limit = read_bytes(MAX_UNPACKED, os.environ.get(MAX_UNPACKED) or _MAX_UNPACKED_BYTES) or 0
+    limit = read_bytes(MAX_UNPACKED.name, MAX_UNPACKED.value or _MAX_UNPACKED_BYTES) or 0
     if n_bytes > limit:
         raise CapacityError(
             f"{member} in {archive} unpacks to {show_bytes(n_bytes)} or more; the limit is {show_bytes(limit)}: set "
-            f"{MAX_UNPACKED} to a larger size if you trust the archive, or unpack it first"
+            f"{MAX_UNPACKED.name} to a larger size if you trust the archive, or unpack it first"
         )
 
 

@@ -11,17 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import GraphError, InputError
 from papilio.storage.two_colours import ONE_SET, colour
-
-if TYPE_CHECKING:
-    from papilio.storage.labelled import LabelledGraph
-    from papilio.storage.store import GraphStore
 
 Bools = NDArray[np.bool_]
 Attributes = Mapping[str, Sequence[Any]]
@@ -147,15 +143,6 @@ def find_layers(
     if n_components > 1:
         said += f" of each of {n_components:,} components, and sizes of both layers have the smaller one first"
     return in_v, Layers(said=said, n_free=n_components, choices=choices)
-
-
-def layers_of(source: LabelledGraph | GraphStore) -> Layers:
-    """Return how the layers of a graph were found, if its vertices came in one list."""
-    found = getattr(source, "layers", None)
-    if isinstance(found, Layers):
-        return found
-    provenance: Mapping[str, Any] = source.manifest.provenance  # type: ignore[union-attr]
-    return Layers.from_dict(provenance.get("layers", {}))
 
 
 def show_layer(layer: str, names: Mapping[str, str]) -> str:

@@ -38,7 +38,6 @@ from papilio.errors import GraphError, StoreError
 from papilio.graph import RowColumn
 from papilio.motifs import Listing, Motif
 from papilio.storage.files import atomic_directory, atomic_file
-from papilio.storage.labels import LayerNames
 from papilio.storage.parquet_lists import MAGIC, Group, ListPacker, Packed, make_footer
 from papilio.storage.records import (
     digest_file,
@@ -49,6 +48,7 @@ from papilio.storage.records import (
     seal_json,
 )
 from papilio.storage.sealed import unreadable_named
+from papilio.storage.vertex_names import LayerNames
 from papilio.version import __version__
 
 RowSizes = Mapping[str, int | None]

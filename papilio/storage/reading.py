@@ -34,6 +34,7 @@ from papilio.arguments import checked, show_bytes
 from papilio.errors import InputError, InputWarning, StoreError
 from papilio.graph import GraphKind
 from papilio.interrupts import removed_at_end
+from papilio.settings import CACHE, XDG_CACHE
 from papilio.storage.column_choice import NO_NAME
 from papilio.storage.edge_files import FORMAT_VERSION
 from papilio.storage.evidence import Layout
@@ -252,7 +253,7 @@ def readings_reported(reporter: Reporter) -> Iterator[None]:
 
 def cache_directory() -> Path:
     """Return the directory of conversions, which may not exist yet; raise StoreError if no home directory is known."""
-    own, shared = os.environ.get("PAPILIO_CACHE"), os.environ.get("XDG_CACHE_HOME", "")
+    own, shared = CACHE.value, XDG_CACHE.value or ""
     try:
         if own:
             return Path(own).expanduser().absolute() / "conversions"

@@ -46,6 +46,7 @@ from papilio.storage.edge_files import (
 )
 from papilio.storage.files import MANIFEST_NAME, atomic_directory, filesystem_of, read_file, require_files
 from papilio.storage.labels import label_file, label_type, read_label_column, write_labels
+from papilio.storage.layers import Layers
 from papilio.storage.records import read_manifest, seal_json, write_record
 from papilio.storage.sealed import footer_digest
 
@@ -302,6 +303,11 @@ class GraphStore:
             found |= {e: (int(u[e - at]), int(v[e - at])) for e in edges if at <= e < at + u.size}
             at += u.size
         return [found[edge] for edge in edges]
+
+    @property
+    def layers(self) -> Layers:
+        """How the layers were found, if the vertices came in one list."""
+        return Layers.from_dict(self.manifest.provenance.get("layers", {}))
 
     def label_column(self, layer: Literal["u", "v"]) -> pa.ChunkedArray | None:
         """Return the labels of a layer in id order, as :meth:`labels`, or None if the ids are the labels.

@@ -34,10 +34,11 @@ from papilio.storage.files import local_path, os_errors_named
 from papilio.storage.ledger import LedgerContent, find_holder, read_ledger
 from papilio.storage.records import read_json, read_record, read_sealed, require_format
 from papilio.tasks.job import JobSpec, digest
+from papilio.tasks.job_answer import ADVICE, JobAnswer, LedgerEnd, check_answer
 from papilio.tasks.job_state import JobControl, JobHistory, JobStatus, SessionInfo, find_state, read_history
 from papilio.tasks.leases import FinishedIntervals
 from papilio.tasks.plan import CountPlan
-from papilio.tasks.result import ADVICE, CountResult, JobAnswer, LedgerEnd, check_answer
+from papilio.tasks.result import CountResult
 from papilio.version import __version__
 
 __all__ = [

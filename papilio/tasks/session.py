@@ -33,10 +33,11 @@ from papilio.tasks.directory import (
     resume_command,
 )
 from papilio.tasks.job import JobSpec, LeaseResult
+from papilio.tasks.job_answer import ADVICE, JobAnswer, LedgerEnd
 from papilio.tasks.job_state import CANCELLED, JobControl, JobHistory
 from papilio.tasks.leases import FinishedIntervals
 from papilio.tasks.plan import CountPlan
-from papilio.tasks.result import ADVICE, CountResult, JobAnswer, LedgerEnd, ListingResult
+from papilio.tasks.result import CountResult, ListingResult
 from papilio.version import __version__
 
 _BEFORE_A_JOB = (".job.json", "ledger.jsonl", "partition", ".partition.", ".papilio-rows-")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import threading
 import weakref
 from collections import OrderedDict, deque
@@ -26,9 +25,10 @@ from papilio.kernels.engine import ENGINES, CostTable, Engine, EngineName, find_
 from papilio.kernels.probe import Prober
 from papilio.motifs import Listing
 from papilio.question import Question
+from papilio.settings import KEEP_MEMORY
 from papilio.storage.files import release_memory
-from papilio.storage.labels import LayerNames, read_names
 from papilio.storage.store import open_store
+from papilio.storage.vertex_names import LayerNames, read_names
 from papilio.tasks.forecast import NS, Forecast, Pace, predict
 from papilio.tasks.job import JobSpec, LeaseTask, is_held, open_job_partition, read_job_graph
 from papilio.tasks.machine import WorkerInfo
@@ -284,14 +284,10 @@ def _release(graph_hash: str) -> None:
     drop_released()
 
 
-KEEP_MEMORY = "PAPILIO_KEEP_MEMORY"
-"""Environment variable: a size such as ``4GiB``, the most memory that prepared graphs may keep."""
-
-
 def kept_bytes(memory_bytes: int) -> int:
-    """Return how much of a memory prepared graphs may keep; InputError if :data:`KEEP_MEMORY` is not a size."""
-    share, named = int(CACHE_SHARE * memory_bytes), os.environ.get(KEEP_MEMORY)
-    return share if not named else min(share, read_bytes(KEEP_MEMORY, named) or 0)
+    """Return how much of a memory prepared graphs may keep; InputError if the setting is not a size."""
+    share, most = int(CACHE_SHARE * memory_bytes), read_bytes(KEEP_MEMORY.name, KEEP_MEMORY.value or None)
+    return share if most is None else min(share, most)
 
 
 def drop_released() -> None:

@@ -297,13 +297,13 @@ def test_workers_in_other_processes_find_the_same(many: Path, tmp_path: Path, tw
 def test_the_number_of_pairs_comes_first(women: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = papilio.count(women, papilio.Projection("u", 3)).count
     assert pairs == len([*papilio.project(women, "u", min_common=3)])
-    from papilio.api import listing
+    from papilio.api import listing_call
 
-    monkeypatch.setattr(listing, "_MANY_ROWS", 1)
+    monkeypatch.setattr(listing_call, "_MANY_ROWS", 1)
     seen: list[Event] = []
     papilio.project(women, "u", min_common=3, output=tmp_path / "out", progress=seen.append)
     assert [each.rows for each in seen if isinstance(each, RowsKnown)] == [pairs]
-    monkeypatch.setattr(listing.shutil, "disk_usage", lambda place: type("Usage", (), {"free": 10}))
+    monkeypatch.setattr(listing_call.shutil, "disk_usage", lambda place: type("Usage", (), {"free": 10}))
     with pytest.raises(CapacityError, match=f"predicted to have {pairs} rows"):
         papilio.project(women, "u", min_common=3, output=tmp_path / "more")
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
@@ -312,16 +312,16 @@ def test_the_number_of_pairs_comes_first(women: Path, tmp_path: Path, monkeypatc
 def test_rows_that_are_not_as_many_as_counted_are_refused(
     women: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from papilio.api import project
+    from papilio.api import projection_call
 
-    counted = project.count_job
+    counted = projection_call.count_job
 
     def miscount(*given: Any) -> Any:
         found = counted(*given)
         object.__setattr__(found.result, "count", found.result.count + 1)
         return found
 
-    monkeypatch.setattr(project, "count_job", miscount)
+    monkeypatch.setattr(projection_call, "count_job", miscount)
     with pytest.raises(ExecutionError, match=r"95 of pair of U .* were listed .* 96 are counted"):
         papilio.project(women, "u", output=tmp_path / "out")
     assert not [*tmp_path.iterdir()]

@@ -220,7 +220,7 @@ def test_a_listing_that_does_not_fit_the_disk_is_refused(
     women: Path, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     full = type("Usage", (), {"free": 10})
-    monkeypatch.setattr("papilio.api.listing.shutil.disk_usage", lambda _: full)
+    monkeypatch.setattr("papilio.api.listing_call.shutil.disk_usage", lambda _: full)
     code, _, err = run("enumerate", "biclique", women, "-p", 2, "-q", 2, "--output", tmp_path / "rows", *HERE)
     assert code == 5
     assert "10 bytes are free at" in err

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 import papilio
-from papilio.cluster import selection as trust
+from papilio.cluster import trust
 from papilio.cluster.existing import ExistingExecutor
-from papilio.cluster.selection import find_stranger, require_trusted
+from papilio.cluster.trust import find_stranger, require_trusted
 from papilio.errors import ClusterError, InputError
 from papilio.question import Question
 from papilio.reports.experiment import begin_scaling

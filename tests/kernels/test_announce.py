@@ -266,19 +266,19 @@ def test_every_command_that_compiles_says_so_on_a_terminal(
 
 
 def test_workers_tell_their_clients(compilations: Compilations, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    from papilio.cluster import dispatcher
+    from papilio.cluster import on_worker
 
-    monkeypatch.setattr(dispatcher, "tell_compiling_by", compilations.tell_by)
+    monkeypatch.setattr(on_worker, "tell_compiling_by", compilations.tell_by)
     told: list[tuple[str, str]] = []
     worker: Any = SimpleNamespace(log_event=lambda topic, line: told.append((topic, line)))
-    dispatcher.forward_compiling(dispatcher.name_process(), worker)
+    on_worker.forward_compiling(on_worker.name_process(), worker)
     compile_for(compilations, clock, 1)
     assert told == [], "a worker in the process of the client"
     for _ in range(2):  # of two clients
-        dispatcher.forward_compiling(("elsewhere", 1), worker)
+        on_worker.forward_compiling(("elsewhere", 1), worker)
     clock.move(PAUSE_S)
     compile_for(compilations, clock, 1)
-    assert told == [(dispatcher.COMPILING_TOPIC, COMPILING)]
+    assert told == [(on_worker.COMPILING_TOPIC, COMPILING)]
 
 
 @pytest.mark.slow

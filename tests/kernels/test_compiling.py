@@ -81,8 +81,8 @@ def test_arrays_are_made_by_callers(compiled_functions: dict[str, ast.FunctionDe
 FIRST = """
 import papilio
 from numba.core import event
-from papilio.kernels import compiling, jit
-jit.this_machine().levels.clear()  # no machine code of a wheel
+from papilio.kernels import compiling, code_files, jit
+code_files.this_machine().levels.clear()  # no machine code of a wheel
 heard = {"compiled": 0, "machine code": 0}
 
 class Compilations(event.Listener):

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import pytest
 
-from papilio.kernels import jit
+from papilio.kernels import code_files
 from papilio.kernels.jit import compiled
 from tests.conftest import ROOT
 from tests.tools.commands import Run
@@ -116,9 +116,9 @@ def test_code_for_another_processor_is_not_used(folder: Path, monkeypatch: pytes
     (name,) = call_anew(folder)[1]
     (folder / name).rename(folder / f"{name.split('.')[0]}.other")
     assert call_anew(folder) == (42, [name])
-    monkeypatch.setattr(jit, "PACKAGED", folder)
+    monkeypatch.setattr(code_files, "PACKAGED", folder)
     (folder / name).rename(folder / f"{name.split('.')[0]}.x86-64-v3")
-    monkeypatch.setattr(jit.this_machine(), "levels", [])
+    monkeypatch.setattr(code_files.this_machine(), "levels", [])
     assert call_anew(folder) == (42, [name])
 
 
@@ -129,22 +129,22 @@ def test_levels_are_those_that_the_processor_has() -> None:
     if not llvm.get_process_triple().startswith("x86_64"):
         pytest.skip("the levels are of x86-64")
     features = llvm.get_host_cpu_features()
-    assert {name for needed in jit.LEVELS.values() for name in needed.split()} <= set(features)
-    assert set(jit.LEVELS["x86-64-v2"].split()) < set(jit.LEVELS["x86-64-v3"].split())
+    assert {name for needed in code_files.LEVELS.values() for name in needed.split()} <= set(features)
+    assert set(code_files.LEVELS["x86-64-v2"].split()) < set(code_files.LEVELS["x86-64-v3"].split())
 
 
 def test_a_wheel_holds_what_is_built() -> None:
     """The folders are no part of the repository; without their lines the build tool would leave them out."""
     build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
-    assert f"/{jit.PACKAGED.relative_to(ROOT).as_posix()}/*" in build["artifacts"]
-    assert f"/{jit.PACKAGED.relative_to(ROOT).as_posix()}/\n" in (ROOT / ".gitignore").read_text()
+    assert f"/{code_files.PACKAGED.relative_to(ROOT).as_posix()}/*" in build["artifacts"]
+    assert f"/{code_files.PACKAGED.relative_to(ROOT).as_posix()}/\n" in (ROOT / ".gitignore").read_text()
 
 
 ANSWER = """
 import sys
 from pathlib import Path
-from papilio.kernels import jit
-jit.PACKAGED = Path(sys.argv[1])
+from papilio.kernels import code_files, jit
+code_files.PACKAGED = Path(sys.argv[1])
 from papilio.cli import main
 try:
     main(["count", "butterfly", sys.argv[2], "--engine", "cpu", "--quiet"])
@@ -208,9 +208,9 @@ def test_code_for_this_very_processor_may_be_packaged(
 ) -> None:
     """As ``pip install`` makes it where there are no levels."""
     (name,) = call_anew(folder)[1]
-    monkeypatch.setattr(jit, "PACKAGED", tmp_path / "packaged")
-    jit.PACKAGED.mkdir()
-    (folder / name).rename(jit.PACKAGED / name)
-    monkeypatch.setattr(jit.this_machine(), "levels", [])
+    monkeypatch.setattr(code_files, "PACKAGED", tmp_path / "packaged")
+    code_files.PACKAGED.mkdir()
+    (folder / name).rename(code_files.PACKAGED / name)
+    monkeypatch.setattr(code_files.this_machine(), "levels", [])
     assert call_anew(folder) == (42, [])
-    assert jit.count_packaged() == (jit.this_machine().target.name, 1)
+    assert code_files.count_packaged() == (code_files.this_machine().target.name, 1)

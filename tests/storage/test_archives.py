@@ -16,7 +16,7 @@ import pytest
 
 import papilio
 from papilio.errors import CapacityError, InputError
-from papilio.storage.archives import MAX_UNPACKED
+from papilio.settings import MAX_UNPACKED
 
 pytestmark = pytest.mark.filterwarnings("ignore::papilio.errors.InputWarning")
 
@@ -146,16 +146,16 @@ def test_the_size_of_a_member_is_bounded(tmp_path: Path, monkeypatch: pytest.Mon
         tar(tmp_path / "x.tar.bz2", {"out.x": lines}, "w:bz2"),
         zipped(tmp_path / "x.zip", {"out.x": lines}),
     ]
-    monkeypatch.setenv(MAX_UNPACKED, "100KiB")
+    monkeypatch.setenv(MAX_UNPACKED.name, "100KiB")
     for path in paths:
         with pytest.raises(
             CapacityError, match=r"unpacks to 390.62 KiB or more; the limit is 100.00 KiB: set PAPILIO_"
         ):
             papilio.read(path)
-    monkeypatch.setenv(MAX_UNPACKED, "1MiB")
+    monkeypatch.setenv(MAX_UNPACKED.name, "1MiB")
     for path in paths:
         assert papilio.read(path).n_edges == 1
-    monkeypatch.setenv(MAX_UNPACKED, "a lot")
+    monkeypatch.setenv(MAX_UNPACKED.name, "a lot")
     with pytest.raises(InputError, match="'a lot' is not a size"):
         papilio.convert(paths[0], tmp_path / "store")
 

@@ -18,7 +18,6 @@ import pytest
 
 from papilio.errors import InputError, StoreError
 from papilio.graph import BipartiteGraph
-from papilio.storage.labels import find_ids, hash_labels, read_names
 from papilio.storage.listings import (
     ListingShard,
     ListingWriter,
@@ -29,6 +28,7 @@ from papilio.storage.listings import (
     write_listing,
 )
 from papilio.storage.store import GraphStore, write_store
+from papilio.storage.vertex_names import find_ids, hash_labels, read_names
 
 QUESTION = {"graph": "abc", "motif": {"name": "biclique", "p": 2, "q": 1}, "listing": {"limit": None}}
 NAMES = {"u": pa.array(["a", "b", "c"]), "v": pa.array([10, 20, 30], pa.int64())}

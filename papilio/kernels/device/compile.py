@@ -9,11 +9,12 @@ never loaded, and a damaged file never reaches the driver, which trusts the size
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from papilio.settings import CUPY_CACHE
 
 FOLDER = Path(__file__).resolve().parent / "cubins"
 """Written by ``make wheel``; a checkout has none."""
@@ -137,4 +138,4 @@ def inspect_toolchain() -> Toolchain:
 
 def kernel_cache_directory() -> Path:
     """Return where CuPy keeps compiled kernels: ``CUPY_CACHE_DIR``, else ``~/.cupy/kernel_cache``."""
-    return Path(os.environ.get("CUPY_CACHE_DIR", Path.home() / ".cupy" / "kernel_cache"))
+    return Path(CUPY_CACHE.value or Path.home() / ".cupy" / "kernel_cache")

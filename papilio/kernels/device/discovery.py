@@ -7,7 +7,6 @@ a client can list GPUs before it starts the worker processes that own them. Only
 from __future__ import annotations
 
 import ctypes
-import os
 import sys
 from dataclasses import dataclass
 from functools import cache
@@ -15,6 +14,7 @@ from importlib.util import find_spec
 from uuid import UUID
 
 from papilio.extras import how_to_install
+from papilio.settings import VISIBLE_DEVICES
 
 _CUDA_SUCCESS = 0
 _NAME_BYTES = 256
@@ -107,7 +107,7 @@ def list_visible_ids() -> tuple[str, ...]:
     is for a separate process.
     """
     gpus = list_gpus()
-    listed = [entry.strip() for entry in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")]
+    listed = [entry.strip() for entry in (VISIBLE_DEVICES.value or "").split(",")]
     if listed == [""]:
         return tuple(str(ordinal) for ordinal in range(len(gpus)))
     if gpus and all(entry.startswith("MIG-") for entry in listed):

@@ -5,25 +5,36 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Generator, Iterator
-from contextlib import ExitStack, closing, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, suppress
 from html import escape
 from itertools import islice, pairwise
 from queue import Empty, Full, Queue
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
+from papilio.api.graph import Graph
 from papilio.arguments import Count, checked
 from papilio.graph import RowColumn
 from papilio.interrupts import check
+from papilio.question import Question
 from papilio.storage.answers import Tabular
 from papilio.storage.labelled import plain_labels
 from papilio.storage.listings import batch_of, list_schema, table_of
+from papilio.tasks.job import JobSpec
 from papilio.tasks.machine import describe_worker
 from papilio.tasks.run import SLICE_S, prepare_rows
 
-if TYPE_CHECKING:
-    from papilio.api.listing import ListingCall
+
+class RowsCall(Protocol):
+    """The call that asks for rows."""
+
+    graph: Graph
+    question: Question
+    stack: ExitStack
+
+    def held_job(self) -> AbstractContextManager[JobSpec]: ...
+
 
 _WAITING = 8
 """Maximum number of blocks of rows found ahead of the iteration; beyond it the search pauses."""
@@ -45,7 +56,7 @@ class Rows(Tabular):
     memory as long as this object lives.
     """
 
-    def __init__(self, call: ListingCall) -> None:
+    def __init__(self, call: RowsCall) -> None:
         self._call = call
         weakref.finalize(self, call.stack.close)
         call.graph.keep_prepared()

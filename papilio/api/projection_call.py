@@ -1,0 +1,187 @@
+"""A call that lists the pairs of a projection, with their numbers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
+from math import ceil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from papilio.api.iterate import Rows
+from papilio.api.listing_call import ListingCall
+from papilio.arguments import plural
+from papilio.cluster.driver import JobOutcome, count_job, run_directory
+from papilio.cluster.events import ignore_events
+from papilio.cluster.executor import Executor
+from papilio.errors import ExecutionError, InputError
+from papilio.kernels.project.discovery import FalseDiscovery
+from papilio.kernels.threads import available_threads
+from papilio.storage.labelled import plain_labels
+from papilio.storage.listings import (
+    PAIR_COLUMNS,
+    ListingShard,
+    choose_rows,
+    flat_pairs,
+    pair_batch,
+    pair_schema,
+    read_numbers,
+)
+from papilio.tasks.forecast import Range
+
+if TYPE_CHECKING:
+    from papilio.tasks.job import JobSpec
+    from papilio.tasks.session import JobSession
+
+_LOG = logging.getLogger("papilio")
+
+_PAIR_BYTES, _NUMBER_BYTES, _BYTES_FACTOR = 3.0, 6.0, 3.0
+"""Bytes of a pair on disk, and of each number in addition to its common neighbours; approximate."""
+
+_REWRITERS = 8
+"""Files of pairs that are read and written at a time, at most."""
+
+
+class ProjectionCall(ListingCall):
+    """A listing of pairs with numbers: their number is known first, and q-values once all of them are listed."""
+
+    _counted: int | None = None
+    _warned = False
+
+    def __init__(self, *given: Any, **where: Any) -> None:
+        super().__init__(*given, **where)
+        limit, test = self._listing.limit, self.motif.significance
+        if limit is not None and test is not None:
+            raise InputError(
+                f"limit is {limit}, and significance {test!r}: q-values need all pairs; leave out one of them"
+            )
+
+    @property
+    def motif(self) -> Any:
+        return self.question.motif
+
+    def rows(self) -> ProjectedRows:
+        return ProjectedRows(self)
+
+    @property
+    def numbers(self) -> Mapping[str, str]:
+        return {**super().numbers, **({} if self.motif.significance is None else {"q": "double"})}
+
+    def discovery(self) -> FalseDiscovery | None:
+        """Return an empty collection of p-values, one for each pair of the layer; None without a test."""
+        return None if self.motif.fdr is None else FalseDiscovery(self._n_tests, self.motif.fdr)
+
+    @property
+    def _n_tests(self) -> int:
+        n = self.graph.n_u if self.motif.layer == "u" else self.graph.n_v
+        return n * (n - 1) // 2
+
+    def count(self, executor: Executor, job: JobSpec, session: JobSession | None, shards: Path | None) -> JobOutcome:
+        if self._listing.limit is None:
+            asked = replace(job, listing=None, motif=self.motif.plain if self.motif.samples else self.motif)
+            found = count_job(executor, asked, self.engine, None, ignore_events).result.count
+            if self.motif.samples is None:
+                self._counted = found
+            elif found:
+                self._require_samples(found)
+            rows = Range(*[float(found)] * 3)
+            width = _PAIR_BYTES + _NUMBER_BYTES * (len(self.numbers) - 1)
+            n_bytes = rows.value * width * (1 if self.motif.significance is None else 2)
+            self.require_space(rows, Range(n_bytes, n_bytes / _BYTES_FACTOR, n_bytes * _BYTES_FACTOR))
+        return super().count(executor, job, session, shards)
+
+    def settle(self, discovery: FalseDiscovery) -> None:
+        """Compute the q-values; warn if none of them is small enough and more random graphs could change that."""
+        discovery.settle()
+        samples = self.motif.samples
+        if samples is not None and discovery.n_kept == 0 and (n := discovery.count(1 / (1 + samples))):
+            self._require_samples(n)
+
+    def _require_samples(self, n_pairs: int) -> None:
+        """Warn if no q-value is up to ``fdr`` although all of these pairs have the smallest p-value."""
+        samples, fdr = self.motif.samples, self.motif.fdr
+        needed = ceil(self._n_tests / (n_pairs * fdr)) - 1
+        if samples < needed and not self._warned:
+            self._warned = True
+            _LOG.warning(
+                f"papilio: {samples:,} random graphs are too few for q-values up to {fdr:g}: the smallest p-value is "
+                f"1 / {samples + 1:,}, and {n_pairs:,} of {plural(self._n_tests, 'pair')} can have it; give at least "
+                f"{needed:,} samples"
+            )
+
+    def check(self, executor: Executor, outcome: JobOutcome) -> dict[str, float]:
+        if self._counted is not None and outcome.result.count != self._counted:
+            raise ExecutionError(
+                f"{outcome.result.count} of {self.motif.title} were listed in {self.spec.source}, and "
+                f"{self._counted} are counted there; nothing was written"
+            )
+        self._checked = self._counted is not None
+        return {}
+
+    @contextmanager
+    def settled(self, shards: Sequence[ListingShard]) -> Iterator[Sequence[ListingShard]]:
+        """Give files of the pairs that pass the test, with their q-values."""
+        discovery = self.discovery()
+        if discovery is None:
+            yield shards
+            return
+        for p_values in read_numbers(shards, "p"):
+            discovery.add(p_values)
+        self.settle(discovery)
+        with run_directory(self._directory.parent) as scratch:
+            threads = min(_REWRITERS, available_threads())
+            yield choose_rows(shards, Path(scratch), "p", "q", discovery.q_values, threads)
+
+
+class ProjectedRows(Rows):
+    """The pairs of a projection, found while they are iterated; :func:`papilio.project` returns it.
+
+    Each row is a tuple: both labels (ids, where there are none), the number of common neighbours and further numbers,
+    in the order of :attr:`columns`. With a test the pairs are found twice, first for the q-values. Otherwise like
+    :class:`Rows`.
+    """
+
+    _call: ProjectionCall
+
+    def __init__(self, call: ProjectionCall) -> None:
+        super().__init__(call)
+        self.columns = *PAIR_COLUMNS, *call.numbers
+
+    def __iter__(self) -> Generator[tuple[Any, ...], None, None]:
+        with closing(self._blocks()) as blocks:
+            for names, _, columns in blocks:
+                source, target, *numbers = columns
+                labels = (plain_labels(names[0][places]) for places in (source, target))
+                yield from zip(*labels, *map(np.ndarray.tolist, numbers), strict=True)
+
+    @property
+    def schema(self) -> Any:
+        """Schema of the batches; reading it prepares the graph."""
+        with ExitStack() as stack:
+            names, *_ = self._prepare(stack)
+            return pair_schema(names[0], self._call.numbers)
+
+    def _batches(self, schema: Any | None) -> Iterator[Any]:
+        with closing(self._blocks()) as blocks:
+            for names, _, columns in blocks:
+                schema = schema or pair_schema(names[0], self._call.numbers)
+                yield pair_batch(names[0], columns, schema)
+
+    def _blocks(self) -> Generator[tuple[list[Any], list[int | None], list[Any]], None, None]:
+        """Yield blocks as the base class, with a column for each vertex and each number."""
+        discovery = self._call.discovery()
+        if discovery is not None:
+            for _, _, block in super()._blocks():
+                discovery.add(flat_pairs(block)[-1])
+            self._call.settle(discovery)
+        with closing(super()._blocks()) as blocks:
+            for names, sizes, block in blocks:
+                columns = flat_pairs(block)
+                if discovery is not None:
+                    found, kept = discovery.q_values(columns[-1])
+                    columns = [each[kept] for each in (*columns, found)]
+                yield names, sizes, [*columns]
