@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from benchmarks.graphs import rmat_baseline
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.storage.generate import generate_graph
-from papilio.storage.models import Planted
+from papilio.storage.graph_models import Planted
 
 __all__ = ["CASES", "Case", "load_graph", "read_columns"]
 

@@ -28,7 +28,7 @@ import papilio
 from benchmarks.cases import load_graph
 from benchmarks.harness import describe_machine, print_rows, write_json
 from papilio.api.estimate import Estimate, EstimateCall
-from papilio.cluster.estimating import Goal
+from papilio.cluster.estimate_job import Goal
 from papilio.cluster.executor import InlineExecutor
 from papilio.motifs import MOTIFS, Motif
 

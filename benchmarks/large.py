@@ -37,7 +37,7 @@ from papilio.kernels.threads import available_threads
 from papilio.motifs import Granularity
 from papilio.question import Question
 from papilio.storage.generate import Blocks, generate
-from papilio.storage.models import Shape
+from papilio.storage.graph_models import Shape
 from papilio.storage.store import GraphStore, open_store
 from papilio.tasks.job import job_of
 from papilio.tasks.memory import predict_memory

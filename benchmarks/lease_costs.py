@@ -35,7 +35,7 @@ import papilio
 from papilio.cluster.existing import ExistingExecutor
 from papilio.cluster.own_cluster import WORKER_CONFIG
 from papilio.storage.generate import generate
-from papilio.storage.models import Complete
+from papilio.storage.graph_models import Complete
 from papilio.tasks import leases
 
 __all__ = ["LEASES_PER_WORKER", "SIDE", "LeaseCosts", "Spent", "measure", "worker_processes"]

@@ -34,7 +34,7 @@ from papilio.kernels.engine import MAX_TABLE_ENTRIES, CostTable
 from papilio.motifs import Biclique
 from papilio.registry import load_engine
 from papilio.storage.generate import generate
-from papilio.storage.models import Rmat
+from papilio.storage.graph_models import Rmat
 from papilio.storage.store import open_store
 from papilio.tasks.forecast import NS, Pace, predict
 from papilio.tasks.leases import KEPT_LEASE_S, MAX_LEASE_S, SHORTEST_LEASE_S

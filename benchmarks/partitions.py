@@ -46,7 +46,7 @@ from papilio.partitioning.cut_request import CutRequest, Strategy
 from papilio.partitioning.cut_run import PeakMemory
 from papilio.partitioning.cutters import cutter_of
 from papilio.partitioning.growth import PricedRows, closure_cost, grow_chunks, grow_groups, growth_bytes
-from papilio.partitioning.store import Partition
+from papilio.partitioning.partition import Partition
 from papilio.registry import load_engine, motif_row
 from papilio.storage.store import GraphStore, open_store, write_store
 

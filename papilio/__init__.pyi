@@ -8,8 +8,6 @@ from papilio.api.decompose import DecompositionResult as DecompositionResult
 from papilio.api.decompose import decompose as decompose
 from papilio.api.estimate import Estimate as Estimate
 from papilio.api.estimate import estimate as estimate
-from papilio.api.graph import Graph as Graph
-from papilio.api.graph import read as read
 from papilio.api.iterate import Rows as Rows
 from papilio.api.jobs import list_jobs as list_jobs
 from papilio.api.jobs import open_job as open_job
@@ -22,6 +20,8 @@ from papilio.api.partition import partition as partition
 from papilio.api.plan import plan as plan
 from papilio.api.project import project as project
 from papilio.api.projection_call import ProjectedRows as ProjectedRows
+from papilio.api.read import Graph as Graph
+from papilio.api.read import read as read
 from papilio.api.significance import significance as significance
 from papilio.api.stores import convert as convert
 from papilio.api.stores import generate as generate
@@ -54,8 +54,8 @@ from papilio.motifs import Clique as Clique
 from papilio.motifs import MaximalBiclique as MaximalBiclique
 from papilio.motifs import MaximalClique as MaximalClique
 from papilio.motifs import Projection as Projection
-from papilio.partitioning.store import Partition as Partition
-from papilio.partitioning.store import open_partition as open_partition
+from papilio.partitioning.partition import Partition as Partition
+from papilio.partitioning.partition import open_partition as open_partition
 from papilio.storage.reading import clear_conversions as clear_conversions
 from papilio.storage.reading import list_conversions as list_conversions
 from papilio.storage.store import GraphStore as GraphStore

@@ -53,7 +53,7 @@ class Graph:
     @cached_property
     def unipartite(self) -> Any:
         """All nodes; their positions are their ids."""
-        from papilio.api.graph import read
+        from papilio.api.read import read
         from papilio.storage.interop import from_networkx
 
         return read(from_networkx(self.nx, kind="unipartite").graph)
@@ -64,7 +64,7 @@ class Graph:
 
         Which colour becomes which layer matters to no function here, so any colouring will do if there are several.
         """
-        from papilio.api.graph import read
+        from papilio.api.read import read
 
         colours = nx.bipartite.color(self.nx)
         return read(self.nx, kind="bipartite", u=[node for node, colour in colours.items() if colour])

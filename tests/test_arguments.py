@@ -24,7 +24,7 @@ from papilio.cluster import progress as progress_module
 from papilio.errors import GraphError, InputError, PapilioError
 from papilio.motifs import Listing, SizeOptions
 from papilio.storage import interop
-from papilio.storage.models import Complete, Planted, PowerLaw, Rmat
+from papilio.storage.graph_models import Complete, Planted, PowerLaw, Rmat
 from papilio.storage.reading import GraphOptions
 from papilio.storage.store import write_store
 

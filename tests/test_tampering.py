@@ -31,9 +31,9 @@ import papilio
 from papilio.cli import main
 from papilio.cli.app import EXIT_CODES
 from papilio.errors import PapilioError, StoreError
-from papilio.partitioning.store import open_partition
+from papilio.partitioning.partition import open_partition
 from papilio.reports.experiment import ExperimentDirectory
-from papilio.reports.run import read_run
+from papilio.reports.measure import read_run
 from papilio.storage.answers import read_partial_shard
 from papilio.storage.listings import check_listing, check_listing_shards, read_listing
 from papilio.storage.store import open_store

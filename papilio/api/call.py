@@ -16,8 +16,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypedDict, TypeVar
 
-from papilio.api.graph import Graph
 from papilio.api.partition import fit_job
+from papilio.api.read import Graph
 from papilio.arguments import Bytes, Workers
 from papilio.cluster.driver import JobOutcome, count_job, plan_job
 from papilio.cluster.events import Listener, PhaseStarted, Progress, ignore_events

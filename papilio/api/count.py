@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
 from papilio.api.call import Call, CensusOptions, check_output, owns_output
-from papilio.api.graph import AskedOptions, ask, resolve_layers, split_options
+from papilio.api.read import AskedOptions, ask, resolve_layers, split_options
 from papilio.arguments import Bytes, Count, Workers, checked, read_argument
 from papilio.cluster.events import Progress
 from papilio.cluster.executor import Executor

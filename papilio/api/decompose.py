@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio import charts
-from papilio.api.graph import Graph, open_graph, resolve_layers
+from papilio.api.read import Graph, open_graph, resolve_layers
 from papilio.arguments import Count, Threads, checked, names_table, read_argument
 from papilio.cluster.progress import shows_phases
 from papilio.errors import EngineUnavailableError, InputError

@@ -10,10 +10,10 @@ from typing import Any, Unpack
 from papilio import charts
 from papilio.api.call import enter_executor
 from papilio.api.count import CountCall
-from papilio.api.graph import AskedOptions
+from papilio.api.read import AskedOptions
 from papilio.arguments import Seed, Workers, checked
 from papilio.cluster.driver import count_job
-from papilio.cluster.estimating import Goal, Sampled, estimate_job
+from papilio.cluster.estimate_job import Goal, Sampled, estimate_job
 from papilio.cluster.events import PhaseStarted, Progress
 from papilio.cluster.progress import shows_progress
 from papilio.cluster.selection import is_auto
@@ -21,7 +21,7 @@ from papilio.errors import InputError
 from papilio.kernels.engine import EngineChoice, EngineName
 from papilio.motifs import Motif, motif_to_json
 from papilio.storage.answers import Answer, rows_table
-from papilio.tasks.estimate import Sample
+from papilio.tasks.probe_statistics import Sample
 
 
 @dataclass(frozen=True, repr=False)
@@ -173,7 +173,7 @@ class EstimateCall(CountCall):
         self.goal, self.seed = goal, seed
 
     def estimate(self, *, may_count: bool = True) -> Estimate:
-        """Return the answer; ``may_count`` as for :func:`papilio.cluster.estimating.estimate_job`."""
+        """Return the answer; ``may_count`` as for :func:`papilio.cluster.estimate_job.estimate_job`."""
         with self.stack:
             self.listener(PhaseStarted("start"))
             cluster = "inline" if is_auto(self.cluster) else self.cluster

@@ -13,11 +13,11 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
-from papilio.api.graph import Graph
+from papilio.api.read import Graph
 from papilio.arguments import Count, checked
 from papilio.graph import RowColumn
-from papilio.interrupts import check
 from papilio.question import Question
+from papilio.signals import check
 from papilio.storage.answers import Tabular
 from papilio.storage.labelled import plain_labels
 from papilio.storage.listings import batch_of, list_schema, table_of

@@ -9,10 +9,10 @@ from typing import Any, Unpack
 
 from papilio.api.call import enter_executor
 from papilio.api.count import count
-from papilio.api.graph import AskedOptions
 from papilio.api.listing import resume_listing
 from papilio.api.partition import fit_job
 from papilio.api.plan import call_of
+from papilio.api.read import AskedOptions
 from papilio.api.significance import significance
 from papilio.arguments import Bytes, Count, Number, Samples, Seed, Workers, checked
 from papilio.cluster.driver import Recount, recount_leases

@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from papilio.api.graph import AskedOptions, ask, open_graph
 from papilio.api.listing_call import ListingCall
 from papilio.api.projection_call import ProjectionCall
+from papilio.api.read import AskedOptions, ask, open_graph
 from papilio.arguments import Count, Workers, checked, names_table
 from papilio.cluster.driver import run_directory
 from papilio.cluster.events import Progress

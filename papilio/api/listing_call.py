@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from papilio.api.call import Call, owns_output
-from papilio.api.graph import Graph
 from papilio.api.iterate import Rows
+from papilio.api.read import Graph
 from papilio.arguments import show_bytes
 from papilio.cluster.driver import JobOutcome, count_job, run_directory
 from papilio.cluster.events import PhaseStarted, RowsKnown, ignore_events

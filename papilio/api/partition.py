@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, Unpack
 
-from papilio.api.graph import AskedOptions, Graph, ask
+from papilio.api.read import AskedOptions, Graph, ask
 from papilio.arguments import Bytes, Threads, checked
 from papilio.cluster.driver import run_directory
 from papilio.cluster.events import Listener, PhaseAdvanced, PhaseStarted
@@ -22,7 +22,7 @@ from papilio.motifs import Granularity, Motif
 from papilio.partitioning.cut_request import CutProgress, CutRequest, Strategy
 from papilio.partitioning.cut_run import PLANNED_SHARE
 from papilio.partitioning.cutters import cutter_of
-from papilio.partitioning.store import Partition, open_partition
+from papilio.partitioning.partition import Partition, open_partition
 from papilio.question import Question
 from papilio.storage.files import is_url, local_path, release_memory
 from papilio.storage.store import GraphStore, open_store

@@ -8,7 +8,7 @@ from typing import Any, Unpack
 
 from papilio.api.call import Call
 from papilio.api.count import CountCall
-from papilio.api.graph import AskedOptions
+from papilio.api.read import AskedOptions
 from papilio.api.significance import SignificanceCall
 from papilio.arguments import Bytes, Count, Samples, Seed, Workers, checked
 from papilio.errors import InputError

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from papilio.api.graph import resolve_layers
 from papilio.api.listing import enumerate
+from papilio.api.read import resolve_layers
 from papilio.arguments import Count, Samples, Seed, Workers, checked
 from papilio.cluster.driver import run_directory
 from papilio.cluster.events import Progress

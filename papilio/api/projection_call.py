@@ -19,7 +19,7 @@ from papilio.cluster.driver import JobOutcome, count_job, run_directory
 from papilio.cluster.events import ignore_events
 from papilio.cluster.executor import Executor
 from papilio.errors import ExecutionError, InputError
-from papilio.kernels.project.discovery import FalseDiscovery
+from papilio.kernels.project.q_values import FalseDiscovery
 from papilio.kernels.threads import available_threads
 from papilio.storage.labelled import plain_labels
 from papilio.storage.listings import (

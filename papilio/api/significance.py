@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Unpack
 
 from papilio.api.call import Call, owns_output
-from papilio.api.graph import AskedOptions, ask
+from papilio.api.read import AskedOptions, ask
 from papilio.arguments import Count, Samples, Seed, Workers, checked
 from papilio.cluster.events import Progress
 from papilio.cluster.progress import shows_progress

@@ -11,7 +11,7 @@ import sys
 from contextvars import copy_context
 
 from papilio.cli.early import begin_driver, begin_workers
-from papilio.interrupts import listen_during
+from papilio.signals import listen_during
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

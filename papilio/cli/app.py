@@ -29,8 +29,8 @@ from papilio.errors import (
     StoreError,
     UnsupportedError,
 )
-from papilio.interrupts import check
 from papilio.kernels.announce import silent_compiling
+from papilio.signals import check
 from papilio.version import __version__
 
 EXIT_CODES: tuple[tuple[type[PapilioError], int, str], ...] = (

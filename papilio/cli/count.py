@@ -36,7 +36,7 @@ from papilio.cli.report import (
     say_seconds,
     show_progress,
 )
-from papilio.cli.rows import FORMAT_FLAG, STANDARD_OUTPUT, RowTarget, answer_rows, take_target, with_rows
+from papilio.cli.tables import FORMAT_FLAG, STANDARD_OUTPUT, RowTarget, answer_rows, take_target, with_rows
 from papilio.kernels.null.models import NullName
 from papilio.motifs import Motif, PairTest, Weighting
 

@@ -61,7 +61,7 @@ def begin_workers(words: Sequence[str]) -> None:
         return
     from multiprocessing import forkserver, util
 
-    from papilio.interrupts import hold_interrupts, keep_until_end
+    from papilio.signals import hold_interrupts, keep_until_end
 
     with hold_interrupts(), _set_beside(_OF_WORKERS), suppress(OSError):
         forkserver.set_forkserver_preload([*_PRELOADED, *(_OF_GPUS if cluster == "cuda" else ())])

@@ -28,7 +28,7 @@ from papilio.cli.options import (
     with_output,
 )
 from papilio.cli.report import answer, print_json, report_result, say, show_progress
-from papilio.cli.rows import STANDARD_OUTPUT, answer_rows, take_target, with_rows
+from papilio.cli.tables import STANDARD_OUTPUT, answer_rows, take_target, with_rows
 from papilio.motifs import Motif
 from papilio.storage.answers import rows_table
 

@@ -26,7 +26,7 @@ from papilio.cli.options import (
     with_options,
 )
 from papilio.cli.report import align, names_in, report_result, say, say_seconds, show_progress
-from papilio.cli.rows import RowTarget, answer_rows, take_target, with_rows
+from papilio.cli.tables import RowTarget, answer_rows, take_target, with_rows
 from papilio.errors import InputError, StoreError
 from papilio.measures.census_pairs import PAIR_ORDERS, CensusPairs, CensusVertices, PairOrder
 from papilio.measures.values import (

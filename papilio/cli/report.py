@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from papilio.api.estimate import Estimate
-    from papilio.partitioning.store import PartitionManifest
+    from papilio.partitioning.partition import PartitionManifest
     from papilio.storage.reading import Conversion, Reading
     from papilio.storage.store import GraphStore
     from papilio.tasks.plan import CountPlan

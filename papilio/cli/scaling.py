@@ -37,8 +37,8 @@ from papilio.cluster.sbatch import SbatchSpec
 from papilio.errors import ExecutionError, InputError, PapilioError
 from papilio.motifs import Motif
 from papilio.reports.experiment import ExperimentDirectory, begin_scaling
+from papilio.reports.measure import SHORT_S, counting_s, run_experiment, submit_points
 from papilio.reports.page import write_report
-from papilio.reports.run import SHORT_S, counting_s, run_experiment, submit_points
 from papilio.tasks.result import CountResult
 
 _WARM_UP_FLAG = click.option(

@@ -37,11 +37,11 @@ from papilio.cli.report import (
     say,
     show_progress,
 )
-from papilio.cli.rows import take_target, with_rows
+from papilio.cli.tables import take_target, with_rows
 from papilio.motifs import GRANULARITIES, Motif
 from papilio.partitioning.cut_request import STRATEGIES
 from papilio.storage.formats import FORMATS
-from papilio.storage.models import Blocks, Complete, Model, Planted, PowerLaw, Rmat
+from papilio.storage.graph_models import Blocks, Complete, Model, Planted, PowerLaw, Rmat
 from papilio.storage.reading import Conversion, cache_directory
 from papilio.storage.statistics import describe
 

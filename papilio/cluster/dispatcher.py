@@ -23,7 +23,7 @@ from distributed.client import FutureCancelledError
 from papilio.cluster.executor import AnyTask, Result, TaskFunction, TaskSource
 from papilio.cluster.on_worker import call_task
 from papilio.errors import ClusterError, DeviceLostError, ExecutionError, PapilioError, fault_of
-from papilio.interrupts import WRAP_UP_S, requested, waking
+from papilio.signals import WRAP_UP_S, requested, waking
 from papilio.tasks.machine import WorkerInfo
 from papilio.tasks.run import leave_half, request_cuts
 

@@ -31,10 +31,10 @@ from papilio.cluster.events import (
 )
 from papilio.cluster.executor import Executor, InlineExecutor, TaskList, choose_engine
 from papilio.errors import ExecutionError, InputError, StoreError, TilingError
-from papilio.interrupts import check, finishing, held, removed_at_end
 from papilio.kernels.announce import compiled_seconds
 from papilio.kernels.engine import EngineChoice, EngineName, Partial
 from papilio.motifs import EngineOptions
+from papilio.signals import check, finishing, held, removed_at_end
 from papilio.storage.answers import read_partial_shard
 from papilio.storage.labelled import Vectors
 from papilio.storage.listings import ListingShard, count_missing_rows

@@ -27,13 +27,13 @@ from papilio.errors import (
     fault_of,
 )
 from papilio.extras import how_to_install
-from papilio.interrupts import requested
 from papilio.kernels.device.discovery import missing_for_gpu
 from papilio.kernels.engine import EngineChoice, EngineName
-from papilio.tasks.estimate import ProbeTask
+from papilio.signals import requested
 from papilio.tasks.job import JobSpec, LeaseTask, PrepareTask
 from papilio.tasks.lease_scheduler import MAX_ATTEMPTS
 from papilio.tasks.machine import WorkerInfo, describe_worker
+from papilio.tasks.probe_statistics import ProbeTask
 from papilio.tasks.run import work_underway
 from papilio.tasks.worker_state import forget_graphs
 from papilio.version import __version__

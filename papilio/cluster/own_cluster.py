@@ -21,9 +21,9 @@ from papilio.cluster.driver import run_directory
 from papilio.cluster.executor import missing_for_cuda
 from papilio.cluster.pool import DaskPool, kill_workers
 from papilio.errors import EngineUnavailableError, InputError
-from papilio.interrupts import hold_interrupts
 from papilio.kernels.device.discovery import list_visible_ids
 from papilio.kernels.threads import available_threads
+from papilio.signals import hold_interrupts
 
 WORKER_CONFIG = {
     "distributed.worker.memory.target": False,

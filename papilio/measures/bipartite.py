@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from papilio.api.call import CountOptions, check_output
 from papilio.api.count import count
-from papilio.api.graph import resolve_layers, split_options
+from papilio.api.read import resolve_layers, split_options
 from papilio.arguments import Count, Threads, checked
 from papilio.cluster.events import Progress
 from papilio.cluster.progress import shows_progress

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from papilio import charts
 from papilio.api.call import CensusOptions, check_output
 from papilio.api.count import CensusResult, census
-from papilio.api.graph import resolve_layers, split_options
+from papilio.api.read import resolve_layers, split_options
 from papilio.arguments import Count, Threads, checked, plural, read_argument
 from papilio.cluster.events import PhaseStarted
 from papilio.cluster.progress import shows_progress

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio import charts
-from papilio.api.graph import open_graph
+from papilio.api.read import open_graph
 from papilio.arguments import Count, plural, read_argument
 from papilio.cluster.events import Listener, PhaseAdvanced, PhaseStarted, Progress, ignore_events
 from papilio.errors import InputError

@@ -1,7 +1,7 @@
 """Cut a graph that is larger than memory into parts, out of core.
 
 Input: a stored graph and the limits of a part (:mod:`~papilio.partitioning.cut_request`). Output: a stored partition
-of self-contained parts (:mod:`~papilio.partitioning.store`). Every motif family writes its rows by rank to disk
+of self-contained parts (:mod:`~papilio.partitioning.partition`). Every motif family writes its rows by rank to disk
 (``disk_rows``), groups its starts or roots under the limit (``growth``), and writes the parts and a manifest
 (``cut_run``). Start reading at ``wedge_parts`` for butterflies, ``root_parts`` for bicliques, ``clique_parts`` for
 cliques.

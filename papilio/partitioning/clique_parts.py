@@ -48,6 +48,7 @@ from papilio.partitioning.part_loops import (
     keep_inner,
     mark_ids,
 )
+from papilio.partitioning.partition import Partition
 from papilio.partitioning.root_parts import (
     KEPT_BYTES,
     AnchoredRows,
@@ -56,7 +57,6 @@ from papilio.partitioning.root_parts import (
     read_runs,
 )
 from papilio.partitioning.rows import LayerRows, span_rows
-from papilio.partitioning.store import Partition
 from papilio.parts import CliquePart, PartSizes
 from papilio.storage.store import GraphStore
 

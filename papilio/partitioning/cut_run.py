@@ -24,8 +24,7 @@ from papilio.motifs import Motif
 from papilio.partitioning import Ids
 from papilio.partitioning.cut_request import CutProgress, CutRequest
 from papilio.partitioning.disk_rows import DiskRows, write_disk_rows
-from papilio.partitioning.rows import core_masks
-from papilio.partitioning.store import (
+from papilio.partitioning.partition import (
     Decisions,
     PartInfo,
     Partition,
@@ -33,6 +32,7 @@ from papilio.partitioning.store import (
     PartitionWriter,
     write_partition,
 )
+from papilio.partitioning.rows import core_masks
 from papilio.parts import CliquePart, Layer, PartitionKind, PartSizes, RootPart
 from papilio.registry import motif_row
 from papilio.storage.files import local_path, release_memory
@@ -153,7 +153,7 @@ class CutRun:
     """A cut in progress; made by :func:`cut_run`."""
 
     store: GraphStore
-    family: str  # see :data:`papilio.partitioning.store.PartitionKind`
+    family: str  # see :data:`papilio.partitioning.partition.PartitionKind`
     least: tuple[int, int]  # smallest p and q that the parts must serve; for cliques, k and 1
     request: CutRequest
     writer: PartitionWriter

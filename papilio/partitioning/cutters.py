@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from papilio.partitioning.store import Partition
+from papilio.partitioning.partition import Partition
 from papilio.parts import PartitionKind
 
 Cutter = Callable[..., Partition]

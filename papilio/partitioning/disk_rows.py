@@ -30,7 +30,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import CapacityError, StoreError
-from papilio.interrupts import removed_at_end
 from papilio.kernels.offsets import offsets_of
 from papilio.kernels.threads import ChunkRunner
 from papilio.kernels.wedge.graph import order_falling
@@ -58,6 +57,7 @@ from papilio.partitioning.rows import (
     span_rows,
 )
 from papilio.parts import Layer
+from papilio.signals import removed_at_end
 from papilio.storage.edge_files import RowGroup
 from papilio.storage.files import ArrayFile, ArrayMemory, empty_pages, local_path, os_errors_named
 from papilio.storage.store import GraphStore

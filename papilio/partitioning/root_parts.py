@@ -63,8 +63,8 @@ from papilio.partitioning.part_loops import (
     mark_ids,
     number_lefts,
 )
+from papilio.partitioning.partition import Partition
 from papilio.partitioning.rows import LayerRows, degrees
-from papilio.partitioning.store import Partition
 from papilio.parts import MaximalPart, PartSizes, RootPart
 from papilio.storage.files import release_memory
 from papilio.storage.store import GraphStore

@@ -28,7 +28,7 @@ from papilio.partitioning import Ids
 from papilio.partitioning.cut_request import CutProgress, CutRequest
 from papilio.partitioning.cut_run import CutRun, cut_run, run_within, table_entries
 from papilio.partitioning.growth import CHUNKS_AT_ONCE
-from papilio.partitioning.store import Decisions, PartInfo, Partition, PartitionWriter
+from papilio.partitioning.partition import Decisions, PartInfo, Partition, PartitionWriter
 from papilio.partitioning.wedge_blocks import (
     EndReader,
     LayerSurvey,

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, ClassVar, Literal, Unpack, get_args, get_origin, get_type_hints
 
-from papilio.api.graph import open_graph
+from papilio.api.read import open_graph
 from papilio.cluster.selection import resolve_workers
 from papilio.cluster.trust import require_trusted
 from papilio.errors import InputError, StoreError
@@ -31,8 +31,8 @@ from papilio.motifs import EngineOptions, Granularity, Motif, choose_options
 from papilio.registry import motif_row
 from papilio.storage.files import is_url, local_path
 from papilio.storage.generate import generate
+from papilio.storage.graph_models import Blocks, Complete, Model, Planted, PowerLaw, Rmat
 from papilio.storage.ledger import read_ledger, write_durably
-from papilio.storage.models import Blocks, Complete, Model, Planted, PowerLaw, Rmat
 from papilio.storage.reading import GraphOptions
 from papilio.storage.records import read_json, read_record, require_format, seal_json, write_record
 from papilio.storage.store import GraphStore, open_store

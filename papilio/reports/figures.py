@@ -13,7 +13,7 @@ from typing import Any
 from papilio.charts import BLUE, GREY, ORANGE, draw_classes, require_matplotlib
 from papilio.motifs import CensusClass
 from papilio.reports.experiment import Mode
-from papilio.reports.run import Point
+from papilio.reports.measure import Point
 from papilio.tasks.job import LeaseResult
 
 BARS = ("#1f5fa8", "#7fb0e0")

@@ -31,8 +31,7 @@ from papilio.motifs import Listing, motif_from_json
 from papilio.registry import motif_row
 from papilio.reports.experiment import EXPERIMENT_FILE, ExperimentDirectory, Mode, RunRecord, absolute
 from papilio.reports.figures import Figure, draw_efficiency, draw_speedup, draw_timeline, draw_times
-from papilio.reports.job import LEASE_COLUMNS, JobFacts, lease_rows, read_job
-from papilio.reports.run import (
+from papilio.reports.measure import (
     SHORT_S,
     Point,
     counting_s,
@@ -41,6 +40,7 @@ from papilio.reports.run import (
     read_timeline,
     rows_of,
 )
+from papilio.reports.timeline import LEASE_COLUMNS, JobFacts, lease_rows, read_job
 from papilio.storage.answers import ColumnType, write_rows
 from papilio.storage.files import atomic_file, check_replaceable, local_path
 from papilio.storage.ledger import write_durably

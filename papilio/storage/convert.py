@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 from papilio.arguments import Bytes, checked, read_bytes, show_bytes, show_mebibytes
 from papilio.errors import CapacityError, DuplicateEdgeError, InputError, StoreError
 from papilio.graph import GraphKind
-from papilio.interrupts import removed_at_end
+from papilio.signals import removed_at_end
 from papilio.storage.column_choice import ColumnRef, Decimal, WantedColumns, sign_rule
 from papilio.storage.disk_sort import Deduplicator, DiskSorter
 from papilio.storage.edge_files import numbers_of

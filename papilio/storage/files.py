@@ -25,7 +25,7 @@ from pyarrow import fs as arrow_fs
 
 from papilio.errors import InputError, StoreError
 from papilio.extras import missing_package
-from papilio.interrupts import held, removed_at_end
+from papilio.signals import held, removed_at_end
 from papilio.storage.records import require_size
 
 MANIFEST_NAME = "graph.json"

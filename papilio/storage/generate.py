@@ -22,7 +22,7 @@ from papilio.arguments import Bytes, Seed, Share, Threads, checked, read_bytes, 
 from papilio.errors import CapacityError, InputError
 from papilio.graph import BipartiteGraph, UnipartiteGraph, deduplicate
 from papilio.storage.files import check_replaceable, local_path
-from papilio.storage.models import Blocks, Complete, Model, Planted, PowerLaw, Rmat, count_pairs
+from papilio.storage.graph_models import Blocks, Complete, Model, Planted, PowerLaw, Rmat, count_pairs
 from papilio.storage.random_edges import (
     BLOCK_EDGES,
     DRAW_BYTES,

@@ -33,8 +33,8 @@ from typing import Any, Literal, NamedTuple, TypedDict
 from papilio.arguments import checked, show_bytes
 from papilio.errors import InputError, InputWarning, StoreError
 from papilio.graph import GraphKind
-from papilio.interrupts import removed_at_end
 from papilio.settings import CACHE, XDG_CACHE
+from papilio.signals import removed_at_end
 from papilio.storage.column_choice import NO_NAME
 from papilio.storage.edge_files import FORMAT_VERSION
 from papilio.storage.evidence import Layout

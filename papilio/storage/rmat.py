@@ -21,7 +21,7 @@ from numpy.random import PCG64
 from numpy.typing import NDArray
 
 from papilio.graph import deduplicate
-from papilio.storage.models import Rmat
+from papilio.storage.graph_models import Rmat
 from papilio.storage.random_edges import (
     BLOCK_EDGES,
     DRAW_BYTES,

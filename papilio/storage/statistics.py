@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.storage.models import count_pairs
+from papilio.storage.graph_models import count_pairs
 from papilio.storage.store import GraphStore
 
 QUANTILES = (0.5, 0.9, 0.99)

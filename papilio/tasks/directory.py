@@ -26,9 +26,9 @@ from typing import Any, ClassVar
 
 from papilio.arguments import checked
 from papilio.errors import InputError, PapilioError, StoreError, TilingError
-from papilio.interrupts import set_advice
 from papilio.kernels.engine import EngineChoice
 from papilio.motifs import motif_to_json
+from papilio.signals import set_advice
 from papilio.storage.answers import read_partial_shard
 from papilio.storage.files import local_path, os_errors_named
 from papilio.storage.ledger import LedgerContent, find_holder, read_ledger

@@ -25,7 +25,7 @@ from papilio.graph import BipartiteGraph, GraphKind, UnipartiteGraph
 from papilio.kernels.engine import CostTable, EngineName, LargestMotif
 from papilio.kernels.null.ensemble import MOMENTS
 from papilio.motifs import Cell, EngineOptions, Motif, choose_options, motif_to_json
-from papilio.partitioning.store import Partition, open_partition
+from papilio.partitioning.partition import Partition, open_partition
 from papilio.question import Question
 from papilio.registry import MOTIF_ROWS, motif_row
 from papilio.storage.edge_files import ContentHash

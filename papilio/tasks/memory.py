@@ -22,7 +22,7 @@ from papilio.arguments import show_bytes, show_mebibytes
 from papilio.errors import CapacityError, UnsupportedError
 from papilio.kernels.engine import EngineName
 from papilio.kernels.memory import COUNT, MAX_EDGES, MAX_ROWS, solver_bytes
-from papilio.partitioning.store import PartInfo, PartitionManifest
+from papilio.partitioning.partition import PartInfo, PartitionManifest
 from papilio.parts import Layer, PartBytes, PartSizes
 from papilio.tasks.job import Budget, JobSpec
 from papilio.tasks.machine import WorkerInfo

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from papilio.errors import ExecutionError, PapilioError, StoreError
 from papilio.kernels.engine import Engine
-from papilio.partitioning.store import PartInfo, Partition
+from papilio.partitioning.partition import PartInfo, Partition
 from papilio.parts import Part, PartBytes, PartSizes, join_blocks
 from papilio.storage.files import SLICE_ENTRIES, file_vector, release_memory, release_pages
 from papilio.tasks.job import JobSpec, Movement, open_job_partition

@@ -18,7 +18,7 @@ import numpy as np
 from papilio.arguments import plural, show_bytes
 from papilio.errors import TilingError
 from papilio.kernels.engine import LEAST_TABLE_ENTRIES, MAX_TABLE_ENTRIES, CostTable, EngineName
-from papilio.partitioning.store import PartitionManifest
+from papilio.partitioning.partition import PartitionManifest
 from papilio.storage.answers import Described
 from papilio.storage.records import read_record, write_record
 from papilio.tasks.forecast import NS, Forecast, Pace, Range, predict_bytes

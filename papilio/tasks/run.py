@@ -23,14 +23,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import ClusterError, LeaseTooLargeError
-from papilio.interrupts import requested
 from papilio.kernels.announce import get_passed, say_passed
 from papilio.kernels.device.discovery import held_device_bytes, used_device_bytes
 from papilio.kernels.engine import Partial, SharedCut
 from papilio.motifs import EngineOptions
+from papilio.signals import requested
 from papilio.storage.answers import write_partial_shard
 from papilio.storage.listings import ListingShard, ListingWriter
-from papilio.tasks.estimate import ProbeResult, ProbeTask, walk_slice
 from papilio.tasks.job import (
     JobSpec,
     LeaseResult,
@@ -43,6 +42,7 @@ from papilio.tasks.job import (
 )
 from papilio.tasks.leases import MAX_LEASE_S
 from papilio.tasks.machine import WorkerInfo
+from papilio.tasks.probe_statistics import ProbeResult, ProbeTask, walk_slice
 from papilio.tasks.worker_state import (
     PreparedGraph,
     engine_of,

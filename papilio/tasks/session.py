@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import InputError, JobCancelledError, PapilioError, StoreError, TilingError, fault_of
-from papilio.interrupts import Stopped, set_advice
 from papilio.kernels.engine import EngineChoice
 from papilio.motifs import EngineOptions
+from papilio.signals import Stopped, set_advice
 from papilio.storage.answers import write_partial_shard
 from papilio.storage.files import local_path, os_errors_named
 from papilio.storage.ledger import Ledger, sync_path, write_durably

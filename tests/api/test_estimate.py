@@ -13,8 +13,8 @@ import pytest
 
 import papilio
 from papilio.api.estimate import Estimate, EstimateCall
-from papilio.cluster import estimating
-from papilio.cluster.estimating import Goal
+from papilio.cluster import estimate_job as estimating
+from papilio.cluster.estimate_job import Goal
 from papilio.cluster.executor import Executor, InlineExecutor
 from papilio.errors import CapacityError, InputError, UnsupportedError
 from papilio.motifs import Biclique, Butterfly, Clique, Motif

@@ -16,7 +16,7 @@ import pytest
 
 import papilio
 from papilio.api import call as inputs
-from papilio.api import graph as graphs
+from papilio.api import read as graphs
 from papilio.cluster.events import Event, PhaseStarted
 from papilio.errors import GraphError, InputError, PapilioError, StoreError
 from papilio.measures import values as measures

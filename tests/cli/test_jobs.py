@@ -86,7 +86,7 @@ def wait_for_leases(job: Path, number: int, process: subprocess.Popen[str]) -> N
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A complete graph, whose count is known."""
     path = tmp_path_factory.mktemp("jobs") / "complete"
-    papilio.generate(papilio.storage.models.Complete(SIDE, SIDE), path)
+    papilio.generate(papilio.storage.graph_models.Complete(SIDE, SIDE), path)
     compile_here(path, "total")
     return path
 
@@ -256,7 +256,7 @@ def test_a_finished_job_is_not_counted_again(finished: Path, store: Path, tmp_pa
 
 def test_another_question_is_refused_with_both_hashes(finished: Path, store: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
-    made = papilio.generate(papilio.storage.models.Complete(5, 6), other)
+    made = papilio.generate(papilio.storage.graph_models.Complete(5, 6), other)
     error = call("count", "butterfly", other, "--per", "vertex", "--job", finished, code=2)[1]
     assert f"in graph {open_store(store).hash})" in error
     assert f"in graph {made.hash})" in error

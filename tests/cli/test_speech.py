@@ -22,7 +22,7 @@ from papilio.cli.app import cli
 from papilio.cluster import driver, progress
 from papilio.cluster.events import LeasesStarted, PhaseStarted
 from papilio.kernels.announce import COMPILING, begin_compiling, end_compiling, say_compiling
-from papilio.storage.models import Complete
+from papilio.storage.graph_models import Complete
 from tests.conftest import ROOT
 from tests.tools.commands import Run
 

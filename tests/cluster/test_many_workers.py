@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.lease_costs import LEASES_PER_WORKER, SIDE, measure, worker_processes
 from papilio.storage.generate import generate
-from papilio.storage.models import Complete
+from papilio.storage.graph_models import Complete
 
 MESSAGES = 5
 """Of a lease, as the scheduler receives them: submitted, finished, result collected, released by client and worker."""

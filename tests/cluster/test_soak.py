@@ -73,7 +73,7 @@ def graphs(tmp_path_factory: pytest.TempPathFactory) -> list[Known]:
     folder = tmp_path_factory.mktemp("soak graphs")
     side = 900
     around = np.full(side, (side - 1) * comb(side, 2))
-    complete = papilio.generate(papilio.storage.models.Complete(side, side), folder / "complete")
+    complete = papilio.generate(papilio.storage.graph_models.Complete(side, side), folder / "complete")
     known = [Known(Path(complete.path), SparseCounts(comb(side, 2) ** 2, around, around, np.zeros(0, np.int64)))]
     source = np.random.default_rng(20_261_121)
     for name, n, n_edges, skew in (("hubs", 3000, 300_000, 2.5), ("sparse", 4000, 60_000, 1.0)):

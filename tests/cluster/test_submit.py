@@ -28,8 +28,8 @@ from papilio.cluster.submit import dataset_name
 from papilio.errors import ClusterError, InputError, JobBusyError, JobUnfinishedError
 from papilio.motifs import Granularity
 from papilio.question import Question
+from papilio.storage.graph_models import Complete
 from papilio.storage.ledger import read_ledger
-from papilio.storage.models import Complete
 from papilio.storage.store import open_store, write_store
 from papilio.tasks.job import job_of
 from papilio.tasks.job_state import Priority, Submission

@@ -15,7 +15,7 @@ import pytest
 
 import papilio
 from papilio.api.estimate import Estimate, EstimateCall
-from papilio.cluster.estimating import Goal
+from papilio.cluster.estimate_job import Goal
 from papilio.cluster.events import LeaseFinished
 from papilio.errors import InputError, UnsupportedError
 from papilio.graph import BipartiteGraph, GraphKind

@@ -9,7 +9,7 @@ from papilio.graph import UnipartiteGraph
 from papilio.motifs import Clique, Granularity, MaximalClique
 from papilio.partitioning.cut_request import CutRequest, Strategy
 from papilio.partitioning.cutters import cutter_of
-from papilio.partitioning.store import Partition
+from papilio.partitioning.partition import Partition
 from papilio.parts import CliquePart, PartBytes, PartSizes
 from papilio.registry import motif_row
 from papilio.storage.store import write_store

@@ -12,7 +12,7 @@ import numpy as np
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.engine import Partial
 from papilio.motifs import Granularity, Motif
-from papilio.partitioning.store import PartInfo, Partition, PartitionManifest, write_partition
+from papilio.partitioning.partition import PartInfo, Partition, PartitionManifest, write_partition
 from papilio.parts import EndBlock, PartBytes, RootPart, StartBlock, WedgePart
 from papilio.registry import load_engine
 

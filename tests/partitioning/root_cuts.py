@@ -10,8 +10,8 @@ from papilio.errors import CapacityError
 from papilio.graph import BipartiteGraph
 from papilio.motifs import Biclique, MaximalBiclique
 from papilio.partitioning.cut_request import CutRequest, Strategy
+from papilio.partitioning.partition import Partition
 from papilio.partitioning.root_parts import cut_roots
-from papilio.partitioning.store import Partition
 from papilio.parts import PartBytes, PartSizes, RootPart
 from papilio.storage.store import write_store
 

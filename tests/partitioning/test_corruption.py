@@ -15,7 +15,7 @@ import pytest
 
 from papilio.errors import StoreError
 from papilio.graph import UnipartiteGraph
-from papilio.partitioning.store import FORMAT_VERSION, PartitionManifest, open_partition, write_partition
+from papilio.partitioning.partition import FORMAT_VERSION, PartitionManifest, open_partition, write_partition
 from papilio.parts import CliquePart, MaximalPart, RootPart
 from tests.partitioning.helpers import manifest_of, root_part, write_wedges
 from tests.tools.tampering import replace_sealed, reseal

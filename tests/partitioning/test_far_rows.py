@@ -19,7 +19,7 @@ from papilio.partitioning import disk_rows
 from papilio.partitioning.cut_request import CutRequest, Strategy
 from papilio.partitioning.cutters import cutter_of
 from papilio.partitioning.disk_rows import Ranking
-from papilio.partitioning.store import Partition
+from papilio.partitioning.partition import Partition
 from papilio.parts import PartBytes, PartSizes
 from papilio.registry import motif_row
 from papilio.storage.store import GraphStore, write_store

@@ -18,8 +18,8 @@ from papilio.errors import CapacityError, InputError, UnsupportedError
 from papilio.graph import BipartiteGraph
 from papilio.motifs import Biclique, MaximalBiclique
 from papilio.partitioning.growth import grow_groups
+from papilio.partitioning.partition import Partition
 from papilio.partitioning.root_parts import cut_maximal_roots
-from papilio.partitioning.store import Partition
 from papilio.parts import MaximalPart
 from papilio.registry import load_engine
 from tests.conftest import read_edges, share_of_examples

@@ -20,8 +20,8 @@ from papilio.motifs import Biclique
 from papilio.partitioning import root_parts
 from papilio.partitioning.cut_request import CutRequest
 from papilio.partitioning.growth import grow_groups
+from papilio.partitioning.partition import Partition, open_partition
 from papilio.partitioning.root_parts import cut_roots
-from papilio.partitioning.store import Partition, open_partition
 from papilio.parts import PartSizes, RootPart
 from papilio.storage.store import write_store
 from tests.conftest import share_of_examples

@@ -18,7 +18,7 @@ from papilio.errors import CapacityError, InputError, StoreError
 from papilio.graph import BipartiteGraph
 from papilio.motifs import Butterfly, Granularity
 from papilio.partitioning.cut_request import CutRequest, Strategy
-from papilio.partitioning.store import Partition
+from papilio.partitioning.partition import Partition
 from papilio.partitioning.wedge_parts import cut_wedges
 from papilio.partitioning.wedge_plan import PART_OVERHEAD_BYTES
 from tests import conftest

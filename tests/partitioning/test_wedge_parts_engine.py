@@ -14,7 +14,7 @@ from papilio.kernels.memory import WEDGES
 from papilio.kernels.wedge.cpu import ButterflyCpu
 from papilio.motifs import GRANULARITIES, Butterfly, Granularity
 from papilio.partitioning.cut_request import CutRequest, Strategy
-from papilio.partitioning.store import Partition
+from papilio.partitioning.partition import Partition
 from papilio.partitioning.wedge_parts import cut_wedges
 from tests.conftest import EngineCase, read_edges
 from tests.partitioning.wedge_reference import store_of

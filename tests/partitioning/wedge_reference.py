@@ -13,7 +13,7 @@ import numpy as np
 
 from papilio.graph import BipartiteGraph
 from papilio.partitioning.cut_request import CutRequest
-from papilio.partitioning.store import Partition
+from papilio.partitioning.partition import Partition
 from papilio.parts import PartBytes, WedgePart
 from papilio.storage.store import GraphStore, write_store
 from tests.tools.oracle import neighbour_sets

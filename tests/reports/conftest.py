@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 import papilio
-from papilio.storage.models import Complete
+from papilio.storage.graph_models import Complete
 from papilio.storage.store import GraphStore, write_store
 from tests import conftest
 from tests.conftest import read_edges

@@ -13,8 +13,8 @@ import pytest
 
 from papilio.motifs import CENSUS_CLASSES, rows_by_class
 from papilio.reports.figures import draw_census
-from papilio.reports.job import read_job
 from papilio.reports.page import show_job, write_report
+from papilio.reports.timeline import read_job
 
 LIMIT_MS = 120_000
 

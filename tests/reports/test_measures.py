@@ -10,10 +10,10 @@ import pytest
 
 from papilio.errors import ExecutionError, InputError
 from papilio.reports.experiment import grow_model, parse_model
-from papilio.reports.job import lease_rows, measure_timeline, timeline_of
-from papilio.reports.run import Run, gather_points, rows_of
+from papilio.reports.measure import Run, gather_points, rows_of
+from papilio.reports.timeline import lease_rows, measure_timeline, timeline_of
 from papilio.storage.answers import write_rows
-from papilio.storage.models import Blocks, Complete, Planted, PowerLaw, Rmat
+from papilio.storage.graph_models import Blocks, Complete, Planted, PowerLaw, Rmat
 from papilio.tasks.job import LeaseResult
 
 

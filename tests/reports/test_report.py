@@ -188,7 +188,7 @@ def test_scaling_works_without_what_a_bare_gpu_machine_lacks(votes: GraphStore, 
 from papilio.motifs import Butterfly
 from papilio.reports.experiment import begin_scaling
 from papilio.reports.page import write_report
-from papilio.reports.run import run_experiment
+from papilio.reports.measure import run_experiment
 directory = begin_scaling({str(tmp_path / "x")!r}, Butterfly(), [{votes.path!r}], [1], repeat=1, cluster="inline")
 run_experiment(directory)
 print(write_report(directory.root))

@@ -23,8 +23,8 @@ from papilio.cluster.sbatch import SbatchSpec, render_count
 from papilio.errors import ExecutionError, InputError, PapilioError, StoreError
 from papilio.motifs import Butterfly
 from papilio.reports.experiment import ExperimentDirectory, begin_scaling
+from papilio.reports.measure import run_experiment
 from papilio.reports.page import write_report
-from papilio.reports.run import run_experiment
 from papilio.storage.ledger import Ledger, read_ledger
 from papilio.storage.store import GraphStore
 from papilio.tasks import leases as lengths

@@ -19,7 +19,7 @@ from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.storage import generate as drawing
 from papilio.storage import rmat
 from papilio.storage.generate import generate, generate_graph
-from papilio.storage.models import Blocks, Complete, Model, Planted, PowerLaw, Rmat
+from papilio.storage.graph_models import Blocks, Complete, Model, Planted, PowerLaw, Rmat
 from papilio.storage.store import open_store
 
 RECORDED = [

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from papilio import registry
-from papilio.api.graph import open_graph
+from papilio.api.read import open_graph
 from papilio.cluster.driver import JobOutcome, count_job, plan_job, recount_leases
 from papilio.cluster.events import Event, LeaseFinished, PlanMade, ignore_events
 from papilio.cluster.executor import InlineExecutor
@@ -34,7 +34,7 @@ from papilio.kernels.device.discovery import GpuInfo
 from papilio.kernels.wedge.cpu import ButterflyCpu
 from papilio.kernels.wedge.gpu import ButterflyGpu
 from papilio.motifs import Biclique, Butterfly, Granularity, Motif
-from papilio.partitioning.store import open_partition
+from papilio.partitioning.partition import open_partition
 from papilio.registry import load_engine
 from papilio.storage.store import GraphStore, write_store
 from papilio.tasks import leases as lease_policy

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from papilio.kernels.engine import CostTable
 from papilio.motifs import Biclique, Granularity, Motif
-from papilio.partitioning.store import PartInfo, Partition, PartitionManifest, write_partition
+from papilio.partitioning.partition import PartInfo, Partition, PartitionManifest, write_partition
 from papilio.parts import EndBlock, Part, RootPart, StartBlock, WedgePart
 from papilio.question import Question
 from papilio.registry import load_engine

@@ -21,8 +21,8 @@ from papilio.kernels.engine import Partial
 from papilio.kernels.null.fitness import solve_chances
 from papilio.kernels.project import cpu
 from papilio.kernels.project.cpu import ProjectionCpu
-from papilio.kernels.project.discovery import FalseDiscovery
 from papilio.kernels.project.loops import poisson_tail, tail_probability
+from papilio.kernels.project.q_values import FalseDiscovery
 from papilio.motifs import Listing, PairSide, Projection, Weighting
 from tests.conftest import share_of_examples
 from tests.tools.strategies import bipartite_graphs, complete_graph, planted_graph, skewed_graph
@@ -268,7 +268,7 @@ def test_q_values_are_those_of_all_tests(fdr: float) -> None:
 
 
 def test_pending_p_values_are_counted_on_the_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    from papilio.kernels.project import discovery as module
+    from papilio.kernels.project import q_values as module
 
     monkeypatch.setattr(module, "_PENDING", 5)
     p_values = np.array([0.01, 0.02, 0.01, 0.04, 0.02, 0.01, 0.03])

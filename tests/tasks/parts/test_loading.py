@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from papilio.errors import StoreError
-from papilio.partitioning.store import PartInfo
+from papilio.partitioning.partition import PartInfo
 from papilio.parts import EndBlock, PartBytes, PartSizes, StartBlock, WedgePart
 from papilio.tasks.memory import PartMemory
 from papilio.tasks.parts import PartLoader

@@ -73,7 +73,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         papilio.read(pd.DataFrame(rows, columns=["u", "v", "sign"])).save("signed")
         pairs = [(a, b) for a in "abcde" for b in "abcde" if a < b]
         papilio.read(pairs, kind="unipartite").save("friends")
-        papilio.generate(papilio.storage.models.Complete(80, 80), "large")
+        papilio.generate(papilio.storage.graph_models.Complete(80, 80), "large")
         papilio.count("signed", "butterfly", job="job", cluster="inline", engine="cpu")
         papilio.count("signed", "butterfly", per="vertex", job="vertex job", cluster="inline", engine="cpu")
         papilio.enumerate(
@@ -214,7 +214,7 @@ def test_close_names_are_suggested() -> None:
 
 
 def test_a_reader_that_ends_first_ends_the_command_quietly(place: Path) -> None:
-    papilio.generate(papilio.storage.models.Complete(60_000, 2), "wide")
+    papilio.generate(papilio.storage.graph_models.Complete(60_000, 2), "wide")
     words = [
         sys.executable,
         "-m",

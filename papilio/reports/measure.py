@@ -30,7 +30,7 @@ from papilio.cluster.sbatch import SbatchSpec, call_slurm, render_count
 from papilio.cluster.selection import make_executor
 from papilio.errors import EngineUnavailableError, ExecutionError, PapilioError, StoreError
 from papilio.reports.experiment import Experiment, ExperimentDirectory, RunRecord
-from papilio.reports.job import TimelineMeasures, measure_timeline, run_wall_s, timeline_of
+from papilio.reports.timeline import TimelineMeasures, measure_timeline, run_wall_s, timeline_of
 from papilio.storage.ledger import Ledger, find_holder, write_durably
 from papilio.storage.store import open_store
 from papilio.tasks.directory import JobDirectory

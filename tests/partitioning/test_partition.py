@@ -14,7 +14,7 @@ import pytest
 from papilio.errors import StoreError, UnsupportedError
 from papilio.motifs import Biclique, Butterfly
 from papilio.partitioning import blocks as partition_blocks
-from papilio.partitioning.store import (
+from papilio.partitioning.partition import (
     PartInfo,
     PartitionManifest,
     open_partition,

@@ -13,9 +13,10 @@ from papilio.kernels.biclique.cpu import BicliqueCpu
 from papilio.kernels.biclique.gpu import BicliqueGpu
 from papilio.kernels.probe import cut_strata, draw_items
 from papilio.motifs import Biclique
-from papilio.tasks import estimate, forecast
-from papilio.tasks.estimate import SLICE, Moments, Sample, _up, walk_slice
+from papilio.tasks import forecast
+from papilio.tasks import probe_statistics as estimate
 from papilio.tasks.forecast import allocate
+from papilio.tasks.probe_statistics import SLICE, Moments, Sample, _up, walk_slice
 from tests.conftest import share_of_examples
 from tests.tools.devices import emulator
 from tests.tools.strategies import planted_graph, skewed_graph

@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 import papilio
-from papilio import interrupts
-from papilio.interrupts import Stopped
+from papilio import signals as interrupts
+from papilio.signals import Stopped
+from papilio.storage.graph_models import Complete
 from papilio.storage.ledger import read_ledger
-from papilio.storage.models import Complete
 from tests.conftest import ROOT
 
 SIDE = 1200
@@ -30,7 +30,7 @@ SIGNALS = [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminate
 
 PATIENT = """
 import os
-from papilio import interrupts
+from papilio import signals as interrupts
 if "PAPILIO_TEST_LEASES" in os.environ:
     import tests.cluster.telling_leases
 interrupts.WRAP_UP_S, interrupts.LIMIT_S = 100, 110
@@ -44,7 +44,7 @@ if __name__ == "__main__":
 
 TIGHT = """
 import os, subprocess, sys, time
-from papilio import interrupts
+from papilio import signals as interrupts
 interrupts.LIMIT_S, interrupts.WRAP_UP_S = 0.5, 0.2
 """
 

@@ -18,19 +18,19 @@ from papilio.cluster.driver import plan_job
 from papilio.cluster.events import Listener, PhaseAdvanced, PhaseStarted
 from papilio.cluster.executor import Executor, TaskList
 from papilio.errors import CapacityError
-from papilio.interrupts import check
 from papilio.kernels.engine import EngineChoice
-from papilio.tasks.estimate import (
+from papilio.signals import check
+from papilio.tasks.forecast import allocate
+from papilio.tasks.job import JobSpec
+from papilio.tasks.machine import WorkerInfo
+from papilio.tasks.plan import CountPlan
+from papilio.tasks.probe_statistics import (
     BEYOND_FLOATS,
     LEAST_SLICES,
     Moments,
     ProbeTask,
     Sample,
 )
-from papilio.tasks.forecast import allocate
-from papilio.tasks.job import JobSpec
-from papilio.tasks.machine import WorkerInfo
-from papilio.tasks.plan import CountPlan
 from papilio.tasks.run import run_probes
 
 EXACT_S = 0.1
