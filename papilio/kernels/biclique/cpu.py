@@ -23,15 +23,8 @@ from papilio.kernels.biclique.forms import (
     expand_sizes,
     turn,
 )
-from papilio.kernels.biclique.index import (
-    BicliqueIndex,
-    build_biclique_index,
-    deal_index,
-    divide_index,
-    halve_index,
-    lay_graph,
-)
-from papilio.kernels.biclique.items import SHORT_S
+from papilio.kernels.biclique.index import BicliqueIndex, build_biclique_index, lay_graph
+from papilio.kernels.biclique.items import SHORT_S, deal_index, divide_index, halve_index
 from papilio.kernels.biclique.local import LeftGraph, RootGraph, make_around
 from papilio.kernels.biclique.probe_loops import rows_near
 from papilio.kernels.biclique.prober import measure_with, probe_here

@@ -24,15 +24,9 @@ from papilio.errors import LeaseTooLargeError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique.choice import find_rates, settle_search
 from papilio.kernels.biclique.forms import Cells, expand_leaves, expand_sizes, turn
-from papilio.kernels.biclique.gpu_index import (
-    BicliqueDeviceIndex,
-    build_device_index,
-    deal_device_index,
-    divide_device_index,
-    halve_device_index,
-)
+from papilio.kernels.biclique.gpu_index import BicliqueDeviceIndex, build_device_index
 from papilio.kernels.biclique.gpu_prober import probe_device, rows_near_on_device
-from papilio.kernels.biclique.items import LONG_S
+from papilio.kernels.biclique.items import LONG_S, deal_index, divide_index, halve_index
 from papilio.kernels.biclique.prober import measure_with
 from papilio.kernels.biclique.question import BicliqueQuestion, ask_bicliques
 from papilio.kernels.biclique.signed_cover import fold_vectors
@@ -208,11 +202,11 @@ class BicliqueGpu(TreeEngine):
                 self._build(question, question.anchor),
                 measure_with(partial(rows_near_on_device, self.device), choose_threads(None)),
                 partial(self._build, question),
-                partial(divide_device_index, self.device),
+                divide_index,
                 lambda index: np.diff(self.device.to_host(index.arrays["indptr"])),
                 self.name,
             )
-            index = deal_device_index(self.device, index, self.hands if question.part is None else 1)
+            index = deal_index(index, self.hands if question.part is None else 1)
             is_wide = max(index.item_common.max(initial=0), index.item_later.max(initial=0)) > _MAX_SIDE
             if self.algorithm == "auto" and algorithm == "pivot" and is_wide and question.algorithms(index):
                 algorithm = "enumerate"
@@ -246,7 +240,7 @@ class BicliqueGpu(TreeEngine):
             roots=question.roots,
         )
         if question.motif.needs_signs:
-            index = halve_device_index(self.device, index)
+            index = halve_index(index)
         return _add_right_rows(self.device, index)
 
     def _choose_search(self, algorithm: str, index: BicliqueDeviceIndex, vertices: _VertexTables | None) -> TreeSearch:

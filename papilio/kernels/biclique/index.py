@@ -35,12 +35,13 @@ too, so that a biclique that is maximal in the core is maximal in the graph.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
+from papilio.kernels.biclique.build import build_bicliques, build_maximal
 from papilio.kernels.biclique.core import (
     Core,
     Ids32,
@@ -55,40 +56,15 @@ from papilio.kernels.biclique.core import (
     reduce_to_core,
     transpose_rows,
 )
-from papilio.kernels.biclique.forms import (
-    Cells,
-    closed_cells,
-    find_root_stars,
-    needs_stars,
-)
-from papilio.kernels.biclique.items import (
-    ITEMS_PER_JOB,
-    LEAST_ITEM_COST,
-    BicliqueItems,
-    SizeRange,
-    add_pairs,
-    deal_pieces,
-    divide_pieces,
-    make_root_items,
-    make_star_item,
-    number_roots,
-    place_roots,
-    split_pairs,
-)
+from papilio.kernels.biclique.forms import RootStars, find_root_stars
+from papilio.kernels.biclique.items import BicliqueItems, PieceArrays, split_pairs
 from papilio.kernels.biclique.local import LeftGraph
-from papilio.kernels.biclique.question import (
-    anchor_part,
-    choose_anchor,
-    choose_maximal_anchor,
-    choose_maximal_sizes,
-    choose_sizes,
-)
-from papilio.kernels.biclique.signed_cover import choose_half, halve_cells
 from papilio.kernels.exact import mix
 from papilio.kernels.jit import Ints, compiled
 from papilio.kernels.memory import available_bytes
+from papilio.kernels.offsets import offsets_of
 from papilio.motifs import Biclique, MaximalBiclique
-from papilio.parts import MaximalPart
+from papilio.parts import Layer, MaximalPart
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -108,6 +84,13 @@ class BicliqueIndex(BicliqueItems):
     hop_common: NDArray[np.int32]
     # for a part with excluded vertices: the pairs of each root with them, which are not in ``hop``
     excluded: Pairs | None = None
+
+    @property
+    def host_ids(self) -> NDArray[np.int32]:
+        return self.left_ids
+
+    def with_ids(self, left_ids: NDArray[np.int32], right_ids: NDArray[np.int32]) -> Self:
+        return replace(self, left_ids=left_ids[self.left_ids], right_ids=right_ids[self.right_ids])
 
 
 @compiled
@@ -142,18 +125,15 @@ def _cut_items(indptr: Ints, child_costs: Ints, most: int, roots: Ids32, firsts:
     return n_items
 
 
-def cut_items(indptr: Ints, child_costs: Ints, most: int) -> tuple[Ids32, Ints, Ints, Ints]:
-    """Cut the children of every root into items of at most cost ``most`` or of one child; no child, no item.
-
-    Returns root, first and last child, and cost of each.
-    """
+def cut_items(indptr: Ints, child_costs: Ints, most: int) -> PieceArrays:
+    """Cut the children of every root into items of at most cost ``most`` or of one child; no child, no item."""
 
     def make_items(n: int) -> tuple[Ids32, Ints, Ints, Ints]:
         return np.empty(n, np.int32), np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
 
     items = make_items(_cut_items(indptr, child_costs, most, *make_items(0)))
     _cut_items(indptr, child_costs, most, *items)
-    return items
+    return PieceArrays(*items)
 
 
 MOST_ROWS = 1 << 31
@@ -173,17 +153,113 @@ def bound_choices(most: int, size: int) -> Ints:
     return ways
 
 
-def make_pieces(indptr: Ints, child_costs: Ints) -> tuple[Ids32, Ints, Ints, Ints]:
-    """Cut the children of all roots into pieces. Return root, first and last child, and cost, heaviest first."""
-    most = max(LEAST_ITEM_COST, int(child_costs.sum()) // ITEMS_PER_JOB)
-    roots, firsts, lasts, costs = cut_items(indptr, child_costs, most)
-    order = _sort_rising(-costs)
-    return roots[order], firsts[order], lasts[order], costs[order]
+def make_pieces(indptr: Ints, child_costs: Ints, most: int) -> PieceArrays:
+    """Cut the children of all roots into pieces, as :func:`cut_items`, heaviest first."""
+    pieces = cut_items(indptr, child_costs, most)
+    order = _sort_rising(-pieces.costs)
+    return PieceArrays(*(each[order] for each in pieces))
 
 
 def order_left(rows: Rows, pairs: Pairs) -> NDArray[np.int64]:
     """Return the left vertices in search order: by increasing number of pairs, ties in the given order."""
     return _sort_rising(count_partners(pairs))
+
+
+class HostRows:
+    """A graph on the host as a :class:`~papilio.kernels.biclique.build.RowStore`; Numba's work.
+
+    With ``lists``, costs are for a listing and include the rows.
+    """
+
+    def __init__(self, graph: BipartiteGraph, threads: int, lists: bool = False) -> None:
+        nothing = np.empty(0, np.int32)
+        self.layers, self._threads, self._lists = graph, threads, lists
+        self._core = Core(Rows(np.zeros(1, np.int64), nothing), nothing, nothing)
+        self._items: Ids32 | None = None  # of the left vertices
+        self._n_roots = 0
+        self._pairs = Pairs(np.zeros(1, np.int64), nothing, nothing)
+        self._apart: Pairs | None = None
+        self._least = 0
+        self._costs = np.empty(0, np.int64)
+
+    @property
+    def n_pairs(self) -> int:
+        return self._pairs.others.size
+
+    def find_stars(self, layer: Layer, roots: Ids32) -> RootStars:
+        return find_root_stars(self.layers, layer, roots)
+
+    def reduce(self, swapped: bool, min_left: int, min_right: int) -> bool:
+        self._core = reduce_to_core(self.layers, swapped, min_left, min_right)
+        return self._core.left_ids.size > 0
+
+    def rank(self, items: Ids32 | None) -> None:
+        rows, left_ids, _ = self._core
+        self._items = None if items is None else items[left_ids]
+        self._n_roots = left_ids.size if self._items is None else int(np.count_nonzero(self._items >= 0))
+        self._order(_sort_rising(np.diff(rows.indptr)))
+        self._pairs = Pairs(np.zeros(left_ids.size + 1, np.int64), left_ids[:0], left_ids[:0])
+
+    def _order(self, order: Ints) -> Ints:
+        """Put the left vertices in this order, roots first; return the order."""
+        if self._items is not None:
+            order = order[np.argsort(self._items[order] < 0, kind="stable")]
+            self._items = self._items[order]
+        self._core = self._core._replace(rows=order_rows(self._core.rows, order), left_ids=self._core.left_ids[order])
+        return order
+
+    def count_pairs(self, least: int) -> dict[int, int]:
+        return count_pairs(self._core.rows, self._core.right_ids.size, self._threads, self._n_roots)
+
+    def find_pairs(self, least: int) -> None:
+        rows, n_right, self._least = self._core.rows, self._core.right_ids.size, least
+        found = find_pairs(rows, n_right, least, self._threads, available_bytes(), self._n_roots)
+        self._pairs = lay_pairs(found, self._order(order_left(rows, found)))
+
+    def arrange(self, excluded: Ids32 | None) -> None:
+        if excluded is not None:
+            kept, apart = split_pairs(*self._pairs, np.isin(self._core.left_ids, excluded))
+            self._pairs, self._apart = Pairs(*kept), Pairs(*apart)
+
+    def weigh(self, deep: bool) -> None:
+        self._costs, of_rows = np.empty(self.n_pairs, np.int64), np.zeros(0, np.int64)
+        if self._lists:
+            of_rows = bound_choices(int(self._pairs.common.max()), self._least)
+        _child_costs(self._pairs, deep, of_rows, self._costs)
+
+    def sum_costs(self) -> int:
+        return int(self._costs.sum())
+
+    def cut(self, most: int) -> tuple[PieceArrays, Ids32 | None]:
+        pieces, items = make_pieces(self._pairs.indptr, self._costs, most), self._items
+        if items is None:
+            return pieces, None
+        order = _sort_rising(items[pieces.item_root])
+        pieces = PieceArrays(*(each[order] for each in pieces))
+        return pieces, items[pieces.item_root]
+
+    def cost_rows(self) -> tuple[Ints, Ints, Ids32]:
+        assert self._items is not None
+        return self._pairs.indptr, offsets_of(self._costs)[self._pairs.indptr], self._items
+
+    def make_index(self, pieces: PieceArrays, **fields: Any) -> BicliqueIndex:
+        (rows, left_ids, right_ids), pairs, roots = self._core, self._pairs, pieces.item_root
+        later = np.where(roots >= 0, pairs.indptr[roots + 1] - pieces.item_first, 0)
+        return BicliqueIndex(
+            n_left=left_ids.size,
+            n_right=right_ids.size,
+            indptr=rows.indptr,
+            columns=rows.ids,
+            left_ids=left_ids,
+            right_ids=right_ids,
+            hop_indptr=pairs.indptr,
+            hop=pairs.others,
+            hop_common=pairs.common,
+            excluded=self._apart,
+            item_later=later,
+            **pieces._asdict(),
+            **fields,
+        )
 
 
 def build_biclique_index(
@@ -195,150 +271,8 @@ def build_biclique_index(
     roots: NDArray[np.int32] | None = None,
     lists: bool = False,
 ) -> BicliqueIndex:
-    """Choose the anchor, count the stars, and build the index; see :func:`build_index`."""
-    swapped = choose_anchor(graph, motif, anchor)
-    sizes = choose_sizes(graph, motif, swapped)
-    stars = None
-    if roots is not None and needs_stars(motif):
-        stars = find_root_stars(graph, "v" if swapped else "u", roots)
-    closed = closed_cells(graph, motif, stars)
-    return build_index(graph, swapped, sizes, threads, closed, keep_pairs, roots, lists=lists)
-
-
-def build_index(
-    graph: BipartiteGraph,
-    swapped: bool,
-    sizes: SizeRange,
-    threads: int,
-    closed: Cells | None = None,
-    keep_pairs: bool = True,
-    roots: NDArray[np.int32] | None = None,
-    excluded: NDArray[np.int32] | None = None,
-    lists: bool = False,
-) -> BicliqueIndex:
-    """Reduce, order, pair and cut; O(edges + wedges of the core whose middles are right).
-
-    ``swapped`` is true if V is anchored; ``sizes`` are the sizes to search; ``closed`` are counts that need no search.
-    ``keep_pairs`` keeps the pairs even if nothing is searched below them; otherwise they are counted as closed forms.
-    With ``roots``, of the anchored layer, the graph is the graph of a part. ``excluded`` are vertices of that layer
-    that are no children: pairs with them are kept apart, and each root is one item. With ``lists``, costs are for a
-    listing and include the rows.
-    """
-    closed, nothing = closed or {}, np.empty(0, np.int32)
-    if sizes.is_empty:
-        core = Core(Rows(np.zeros(1, np.int64), nothing), nothing, nothing)
-    else:
-        core = reduce_to_core(graph, swapped, sizes.min_left, sizes.min_right)
-    items = None if roots is None else number_roots(roots, graph.n_v if swapped else graph.n_u)[core.left_ids]
-    n_roots = core.left_ids.size if items is None else int(np.count_nonzero(items >= 0))
-    by_degree = _roots_first(_sort_rising(np.diff(core.rows.indptr)), items)
-    rows = order_rows(core.rows, by_degree)
-    n_right = core.right_ids.size
-    if sizes.max_left == 2 and not keep_pairs:
-        closed = add_pairs(closed, count_pairs(rows, n_right, threads, n_roots), sizes, swapped)
-        found = Pairs(np.zeros(rows.indptr.size, np.int64), nothing, nothing)
-    else:
-        found = find_pairs(rows, n_right, sizes.min_right, threads, available_bytes(), n_roots)
-    order = order_left(rows, found)
-    if items is not None:
-        order = _roots_first(order, items[by_degree])
-        items = items[by_degree[order]]
-    pairs = lay_pairs(found, order)
-    rows, left_ids = order_rows(rows, order), core.left_ids[by_degree[order]]
-    apart = None
-    if excluded is not None:
-        pairs, apart = (Pairs(*each) for each in split_pairs(*pairs, np.isin(left_ids, excluded)))
-    pieces, item_ptr = _cut_pieces(pairs, sizes, items, roots, excluded is None, lists)
-    if closed and roots is None and not pieces[0].size:
-        pieces = make_star_item()
-    return BicliqueIndex(
-        swapped=swapped,
-        sizes=sizes,
-        n_left=core.left_ids.size,
-        n_right=n_right,
-        indptr=rows.indptr,
-        columns=rows.ids,
-        left_ids=left_ids,
-        right_ids=core.right_ids,
-        hop_indptr=pairs.indptr,
-        hop=pairs.others,
-        hop_common=pairs.common,
-        excluded=apart,
-        item_root=pieces[0],
-        item_first=pieces[1],
-        item_last=pieces[2],
-        item_later=np.where(pieces[0] >= 0, pairs.indptr[pieces[0] + 1] - pieces[1], 0),
-        costs=pieces[3],
-        closed_cells=closed,
-        item_ptr=item_ptr,
-    )
-
-
-def lay_graph(index: BicliqueIndex) -> LeftGraph:
-    """Return the arrays of the index that a search reads, with the rows of the right layer."""
-    lefts = Rows(index.indptr, index.columns)
-    rights = transpose_rows(lefts, index.n_right)
-    after, _ = places_after(lefts, rights)
-    return LeftGraph(lefts, rights, after, index.hop_indptr, index.hop, index.hop_common)
-
-
-def halve_index(index: BicliqueIndex) -> BicliqueIndex:
-    """Return the index of a whole cover with the items and closed forms of one of every two mirror images."""
-    half = choose_half(index.item_root, index.left_ids)
-    return replace(
-        index,
-        item_root=index.item_root[half],
-        item_first=index.item_first[half],
-        item_last=index.item_last[half],
-        item_later=index.item_later[half],
-        costs=index.costs[half],
-        closed_cells=halve_cells(index.closed_cells),
-    )
-
-
-def divide_index(index: BicliqueIndex, wanted: int) -> BicliqueIndex:
-    """Return the index with more items; see :func:`~papilio.kernels.biclique.items.divide_pieces`."""
-    divided = divide_pieces(index, wanted)
-    return index if divided is None else replace(index, **divided[0])
-
-
-def deal_index(index: BicliqueIndex, hands: int) -> BicliqueIndex:
-    """Return the index of a whole graph with its items dealt in hands."""
-    return index if hands == 1 else replace(index, **deal_pieces(index, hands)[0])
-
-
-def _cut_pieces(
-    pairs: Pairs, sizes: SizeRange, items: Ids32 | None, roots: Ids32 | None, finer: bool, lists: bool
-) -> tuple[tuple[Ids32, Ints, Ints, Ints], Ints | None]:
-    """Return root, first and last child, and cost of each piece, in order, and ``item_ptr``. See BicliqueItems.
-
-    ``items`` is the item of each left vertex of a part, -1 for vertices that are not roots; None for a whole graph. If
-    ``finer``, an item of a part may have several pieces.
-    """
-    child_costs, n_items = np.empty(pairs.others.size, np.int64), 0 if roots is None else roots.size
-    of_rows = np.zeros(0, np.int64)
-    if lists:
-        of_rows = bound_choices(int(pairs.common.max(initial=0)), sizes.min_right)
-    _child_costs(pairs, sizes.max_left > 2, of_rows, child_costs)
-    if items is not None and not finer:
-        before = np.append(0, np.cumsum(child_costs))[pairs.indptr]
-        return make_root_items(pairs.indptr, before, items, n_items), None
-    pieces = make_pieces(pairs.indptr, child_costs)
-    if items is None:
-        return pieces, None
-    order = _sort_rising(items[pieces[0]])
-    roots, firsts, lasts, costs = pieces
-    ordered = roots[order], firsts[order], lasts[order], costs[order]
-    return ordered, place_roots(items[ordered[0]], n_items)
-
-
-def _roots_first(order: NDArray[np.int64], items: Ids32 | None) -> NDArray[np.int64]:
-    """Return the order with the vertices that have an item first; unchanged if ``items`` is None."""
-    return order if items is None else order[np.argsort(items[order] < 0, kind="stable")]
-
-
-def _sort_rising(keys: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
-    return np.argsort(keys, kind="stable")
+    """Return the index as :func:`~papilio.kernels.biclique.build.build_bicliques`; see :class:`HostRows`."""
+    return build_bicliques(HostRows(graph, threads, lists), motif, anchor, keep_pairs, roots)
 
 
 def build_maximal_index(
@@ -349,22 +283,20 @@ def build_maximal_index(
     has_stars: bool = False,
     part: MaximalPart | None = None,
 ) -> BicliqueIndex:
-    """Build the index. If there are stars, it has an item even if nothing is searched.
+    """Return the index as :func:`~papilio.kernels.biclique.build.build_maximal`."""
+    return build_maximal(HostRows(graph, threads), motif, anchor, has_stars, part)
 
-    With ``part``, whose layer is anchored, the graph is the graph of the part, and vertices have their ids in the whole
-    graph.
-    """
-    swapped = choose_maximal_anchor(graph, anchor if part is None else anchor_part(part, anchor))
-    sizes = choose_maximal_sizes(graph, motif, swapped)
-    if part is not None:
-        index = build_index(graph, swapped, sizes, threads, roots=part.roots, excluded=part.excluded)
-        of_left, of_right = (part.ids_v, part.ids_u) if swapped else (part.ids_u, part.ids_v)
-        return replace(index, left_ids=of_left[index.left_ids], right_ids=of_right[index.right_ids])
-    index = build_index(graph, swapped, sizes, threads)
-    if index.n_items or not has_stars:
-        return index
-    root, first, last, costs = make_star_item()
-    return replace(index, item_root=root, item_first=first, item_last=last, item_later=first, costs=costs)
+
+def lay_graph(index: BicliqueIndex) -> LeftGraph:
+    """Return the arrays of the index that a search reads, with the rows of the right layer."""
+    lefts = Rows(index.indptr, index.columns)
+    rights = transpose_rows(lefts, index.n_right)
+    after, _ = places_after(lefts, rights)
+    return LeftGraph(lefts, rights, after, index.hop_indptr, index.hop, index.hop_common)
+
+
+def _sort_rising(keys: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+    return np.argsort(keys, kind="stable")
 
 
 def hash_sides(index: BicliqueIndex) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:

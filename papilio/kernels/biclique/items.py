@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from papilio.kernels.biclique.forms import Cells, expand_sizes, turn
+from papilio.kernels.biclique.signed_cover import choose_half, halve_cells
 from papilio.kernels.engine import add_cells, deal_items
 from papilio.kernels.offsets import offsets_of
 from papilio.motifs import Granularity
@@ -38,6 +39,15 @@ _Rows = tuple[Any, Any, Any]
 
 _Ids = NDArray[np.int32]
 _Ints = NDArray[np.int64]
+
+
+class PieceArrays(NamedTuple):
+    """Root (int32), first and last child, and cost (int64) of pieces, as in BicliqueItems; on the host or a device."""
+
+    item_root: Any
+    item_first: Any
+    item_last: Any
+    costs: Any
 
 
 @dataclass(frozen=True)
@@ -134,6 +144,22 @@ class BicliqueItems:
     def closed_total(self) -> int:
         return sum(self.closed_cells.values())
 
+    @property
+    def host_ids(self) -> NDArray[np.int32]:
+        """Original ids of the left vertices, on the host, shape (n_left,)."""
+        raise NotImplementedError
+
+    def with_ids(self, left_ids: NDArray[np.int32], right_ids: NDArray[np.int32]) -> Self:
+        """Return the index of a part with the vertices' ids in the whole graph, given by their ids in the part."""
+        raise NotImplementedError
+
+    def with_pieces(self, pieces: dict[str, Any], parents: NDArray[Any]) -> Self:
+        """Return the index with other pieces, by name of their arrays.
+
+        ``parents`` is the present piece that contains each, or a mask of the pieces that stay; empty for a star item.
+        """
+        return replace(self, **pieces)
+
 
 MAX_POWER = 64
 """Maximum exponent of the distributions by which items and children are drawn."""
@@ -155,16 +181,25 @@ def count_wanted(seconds: float, per: Granularity, max_left: int) -> int:
     return int(min(times * max(seconds / ITEM_S, ITEMS_PER_JOB), MOST_ITEMS))
 
 
-def divide_pieces(index: BicliqueItems, wanted: int) -> tuple[dict[str, Any], NDArray[np.int64]] | None:
+Index = TypeVar("Index", bound=BicliqueItems)
+
+
+def halve_index(index: Index) -> Index:
+    """Return the index of a whole cover with the items and closed forms of one of every two mirror images."""
+    half = choose_half(index.item_root, index.host_ids)
+    halved = index.with_pieces({name: getattr(index, name)[half] for name in _OF_PIECES}, half)
+    return replace(halved, closed_cells=halve_cells(index.closed_cells))
+
+
+def divide_index(index: Index, wanted: int) -> Index:
     """Divide the pieces of a whole graph into more items, as far as children allow, by :attr:`BicliqueItems.lots`.
 
-    Returns the arrays of the new pieces by name, heaviest first, and the old piece of each; None if there are already
-    enough, or no root. This serves searches whose costs omit most of the work: a few roots of a dense graph would keep
-    a device waiting, and a run that is cut finishes the items that its warps have begun. ``wanted`` is the number of
-    items, see :func:`count_wanted`.
+    Heaviest come first. The index is unchanged if there are already enough, or no root. This serves searches whose
+    costs omit most of the work: a few roots of a dense graph would keep a device waiting, and a run that is cut
+    finishes the items that its warps have begun. ``wanted`` is the number of items, see :func:`count_wanted`.
     """
     if index.item_ptr is not None or index.n_items > wanted // 2 or index.item_root.max(initial=-1) < 0:
-        return None
+        return index
     n_children = index.item_last - index.item_first
     share = index.lots / float(index.lots.sum()) * wanted
     n_each = np.clip(np.ceil(share).astype(np.int64), 1, np.maximum(n_children, 1))
@@ -182,14 +217,24 @@ def divide_pieces(index: BicliqueItems, wanted: int) -> tuple[dict[str, Any], ND
         "item_later": index.item_later[parent] - begin,
         "costs": costs[order],
     }
-    return pieces, parent
+    return index.with_pieces(pieces, parent)
 
 
-def deal_pieces(index: BicliqueItems, hands: int) -> tuple[dict[str, Any], NDArray[np.int64]]:
-    """Return the arrays of the pieces of a whole graph by name, dealt in hands, and the present place of each."""
+def deal_index(index: Index, hands: int) -> Index:
+    """Return the index of a whole graph with its items dealt in hands."""
+    if index.item_root.size <= hands or hands == 1:
+        return index
     order = deal_items(index.item_root.size, hands)
-    names = ("item_root", "item_first", "item_last", "item_later", "costs")
-    return {name: getattr(index, name)[order] for name in names}, order
+    return index.with_pieces({name: getattr(index, name)[order] for name in _OF_PIECES}, order)
+
+
+_OF_PIECES = ("item_root", "item_first", "item_last", "item_later", "costs")
+"""Arrays with an entry for each piece."""
+
+
+def choose_most(total: int) -> int:
+    """Return the maximum cost of a piece with more than one child, given the cost of all children."""
+    return max(LEAST_ITEM_COST, total // ITEMS_PER_JOB)
 
 
 def number_roots(roots: NDArray[np.int32], n_vertices: int) -> NDArray[np.int32]:
@@ -213,8 +258,8 @@ def split_pairs(indptr: Any, others: Any, common: Any, is_excluded: Any) -> tupl
     return (indptr - before, others[~apart], common[~apart]), (before, others[apart], common[apart])
 
 
-def make_root_items(indptr: _Ints, costs_before: _Ints, items: _Ids, n_items: int) -> tuple[_Ids, _Ints, _Ints, _Ints]:
-    """Return root, first and last child, and cost of each item of a part.
+def make_root_items(indptr: _Ints, costs_before: _Ints, items: _Ids, n_items: int) -> PieceArrays:
+    """Return the items of a part.
 
     An item is a root with all of its children. ``indptr`` holds the offsets of the children, ``costs_before`` the total
     cost of all vertices before each left vertex, and ``items`` the item of each, -1 for none. The root of an item
@@ -226,12 +271,12 @@ def make_root_items(indptr: _Ints, costs_before: _Ints, items: _Ids, n_items: in
     at = items[lefts]
     roots[at], firsts[at], lasts[at] = lefts, indptr[lefts], indptr[lefts + 1]
     costs[at] = np.maximum(costs_before[lefts + 1] - costs_before[lefts], 1)
-    return roots, firsts, lasts, costs
+    return PieceArrays(roots, firsts, lasts, costs)
 
 
-def make_star_item() -> tuple[_Ids, _Ints, _Ints, _Ints]:
-    """Return root, children and cost of the only item of a job of closed forms."""
-    return np.array([-1], np.int32), np.zeros(1, np.int64), np.zeros(1, np.int64), np.ones(1, np.int64)
+def make_star_item() -> PieceArrays:
+    """Return the only item of a job of closed forms."""
+    return PieceArrays(np.array([-1], np.int32), np.zeros(1, np.int64), np.zeros(1, np.int64), np.ones(1, np.int64))
 
 
 def add_pairs(closed: Cells, shared: dict[int, int], sizes: SizeRange, swapped: bool) -> Cells:

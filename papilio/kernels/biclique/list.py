@@ -25,6 +25,7 @@ from papilio.kernels.biclique.index import (
     lay_graph,
     make_pieces,
 )
+from papilio.kernels.biclique.items import choose_most
 from papilio.kernels.biclique.list_loops import (
     Block,
     Cursor,
@@ -259,7 +260,9 @@ def _find_stars(search: Restricted) -> _Searched:
     costs = 1 + bound_choices(int(np.diff(indptr).max(initial=0)), size - 1)[behind]
     chosen = f"layer {'V' if swapped else 'U'} anchored", "only one of its vertices is taken"
     ids = core.left_ids, core.right_ids
-    return _Searched(core.rows, make_pieces(indptr, costs), swapped, ids, 0, None, chosen)
+    return _Searched(
+        core.rows, make_pieces(indptr, costs, choose_most(int(costs.sum()))), swapped, ids, 0, None, chosen
+    )
 
 
 def _expect_rows(prepared: PreparedListing, span: tuple[int, int], cursors: list[Cursor]) -> int:

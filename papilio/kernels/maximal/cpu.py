@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique.forms import Cells, turn
-from papilio.kernels.biclique.index import BicliqueIndex, build_maximal_index, deal_index, hash_sides
+from papilio.kernels.biclique.index import BicliqueIndex, build_maximal_index, hash_sides
+from papilio.kernels.biclique.items import deal_index
 from papilio.kernels.biclique.question import explain_anchor
 from papilio.kernels.engine import Choice, Partial, Prepared, add_cells, require_request
 from papilio.kernels.listing import make_row_block

@@ -7,7 +7,7 @@ The index and its work items are built on the device and equal the CPU engine's.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -17,21 +17,11 @@ from numpy.typing import NDArray
 
 from papilio.errors import LeaseTooLargeError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.biclique.forms import Cells, Degrees, turn
-from papilio.kernels.biclique.gpu_index import (
-    BicliqueDeviceIndex,
-    DeviceEdges,
-    build_index,
-    deal_device_index,
-    load_edges,
-)
-from papilio.kernels.biclique.items import make_star_item
-from papilio.kernels.biclique.question import (
-    anchor_part,
-    choose_maximal_anchor,
-    choose_maximal_sizes,
-    explain_anchor,
-)
+from papilio.kernels.biclique.build import build_maximal
+from papilio.kernels.biclique.forms import Cells, turn
+from papilio.kernels.biclique.gpu_index import BicliqueDeviceIndex, DeviceRows, load_edges
+from papilio.kernels.biclique.items import deal_index
+from papilio.kernels.biclique.question import explain_anchor
 from papilio.kernels.device.arrays import find_counted, take
 from papilio.kernels.device.constants import (
     MAXIMAL_NODE_WORDS,
@@ -154,7 +144,11 @@ class MaximalBicliqueGpu(TreeEngine):
             self.device.load("maximal_rows", {})
             edges, layers = load_edges(self.device, source)
             stars = find_stars_on_device(self.device, edges, motif, part)
-            index = self._build_index(edges, layers, motif, bool(stars.cells), part)
+            rows = DeviceRows(self.device, edges, layers)
+            index = deal_index(
+                build_maximal(rows, motif, self.anchor, bool(stars.cells), part), self.hands if part is None else 1
+            )
+            del rows  # its memory
             roots, ranges = find_roots(self.device, index), cut_ranges(self.device, index)
             classes: tuple[TreeClass, ...] = ()
             matrices = None
@@ -188,31 +182,6 @@ class MaximalBicliqueGpu(TreeEngine):
         if wait:
             module.get_function("maximal_children")
         return module
-
-    def _build_index(
-        self,
-        edges: DeviceEdges,
-        layers: Degrees,
-        motif: MaximalBiclique,
-        has_stars: bool,
-        part: MaximalPart | None,
-    ) -> BicliqueDeviceIndex:
-        """Build the index as :func:`~papilio.kernels.biclique.index.build_maximal_index`."""
-        swapped = choose_maximal_anchor(layers, self.anchor if part is None else anchor_part(part, self.anchor))
-        sizes = choose_maximal_sizes(layers, motif, swapped)
-        if part is not None:
-            index = build_index(self.device, edges, swapped, sizes, roots=part.roots, excluded=part.excluded)
-            left, right = (part.ids_v, part.ids_u) if swapped else (part.ids_u, part.ids_v)
-            named = {
-                name: self.device.to_device(ids)[index.arrays[name]]
-                for name, ids in (("left_ids", left), ("right_ids", right))
-            }
-            return replace(index, arrays=index.arrays | named)
-        index = build_index(self.device, edges, swapped, sizes)
-        if index.n_items or not has_stars:
-            return deal_device_index(self.device, index, self.hands)
-        root, first, last, costs = make_star_item()
-        return replace(index, item_root=root, item_first=first, item_last=last, item_later=first, costs=costs)
 
     def _count(self, prepared: PreparedMaximalGpu, start: int, stop: int, cut: StopCheck) -> Partial:
         self.n_branches = 0

@@ -144,10 +144,8 @@ def test_any_split_of_the_items_and_any_cut_add_up_to_the_part(
 def test_roots_of_many_pieces_are_counted_whole_when_a_run_is_cut(
     engine: BicliqueCase, per: Granularity, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Each has its own values of these, which it takes when it is imported, here at the latest.
-    for module in ("papilio.kernels.biclique.gpu_index", "papilio.kernels.biclique.index"):
-        monkeypatch.setattr(f"{module}.LEAST_ITEM_COST", 1)
-        monkeypatch.setattr(f"{module}.ITEMS_PER_JOB", 1 << 40)
+    monkeypatch.setattr("papilio.kernels.biclique.items.LEAST_ITEM_COST", 1)
+    monkeypatch.setattr("papilio.kernels.biclique.items.ITEMS_PER_JOB", 1 << 40)
     monkeypatch.setattr("papilio.kernels.biclique.cpu.BicliqueCpu.serial_cost", 1)
     n = 5
     (part,) = parts_of(complete_graph(n, 5), 1)

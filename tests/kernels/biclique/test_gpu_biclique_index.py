@@ -14,8 +14,9 @@ from papilio.errors import CapacityError, InputError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique import gpu_pairs as biclique_pairs
 from papilio.kernels.biclique.cpu import BicliqueCpu
-from papilio.kernels.biclique.gpu_index import build_device_index, divide_device_index
-from papilio.kernels.biclique.index import build_biclique_index, divide_index
+from papilio.kernels.biclique.gpu_index import build_device_index
+from papilio.kernels.biclique.index import build_biclique_index
+from papilio.kernels.biclique.items import divide_index
 from papilio.kernels.device.protocol import Device
 from papilio.kernels.tuning import PairTuning, TableClass, pair_tuning
 from papilio.motifs import Biclique
@@ -147,7 +148,7 @@ def test_items_are_divided_alike_and_hold_every_child_once(device: Device, name:
     graph = {"nested": nested_graph(20), "skewed": skewed_graph(5, 60, 60, 900), "crown": crown_graph(15)}[name]
     of_cpu = build_biclique_index(graph, Biclique(5, 3), 1, "u")
     of_gpu = build_device_index(device, graph, Biclique(5, 3), "u")
-    got, wanted = divide_device_index(device, of_gpu, 8192), divide_index(of_cpu, 8192)
+    got, wanted = divide_index(of_gpu, 8192), divide_index(of_cpu, 8192)
     for field in ("item_root", "item_first", "item_last", "item_later", "costs"):
         assert np.array_equal(getattr(got, field), getattr(wanted, field)), field
     for field in ("item_root", "item_first", "item_last"):
@@ -166,14 +167,10 @@ def test_items_are_divided_alike_and_hold_every_child_once(device: Device, name:
 
 def test_heavy_roots_are_cut_alike(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """Items of few children, of one, and those that end where a window of a warp does."""
-    from papilio.kernels.biclique import gpu_index as on_device
-    from papilio.kernels.biclique import index as on_host
-
     graph = complete_graph(80, 4)
     for most in (1, 4, 100, 130, 1000):
-        for module in (on_host, on_device):
-            monkeypatch.setattr(module, "LEAST_ITEM_COST", most)
-            monkeypatch.setattr(module, "ITEMS_PER_JOB", 1 << 40)
+        monkeypatch.setattr("papilio.kernels.biclique.items.LEAST_ITEM_COST", most)
+        monkeypatch.setattr("papilio.kernels.biclique.items.ITEMS_PER_JOB", 1 << 40)
         assert_equal(device, graph, Biclique(2, 3), "u")
         got, _ = assert_equal(device, graph, Biclique(3, 3), "u")
         assert got.n_items > 79

@@ -105,8 +105,8 @@ def test_children_of_a_root_are_divided_among_items(monkeypatch: pytest.MonkeyPa
     graph = skewed_graph(3, 60, 80, 900)
     whole = count(graph)
     for most in (1, 7, 100):
-        monkeypatch.setattr("papilio.kernels.biclique.index.LEAST_ITEM_COST", most)
-        monkeypatch.setattr("papilio.kernels.biclique.index.ITEMS_PER_JOB", 1 << 40)
+        monkeypatch.setattr("papilio.kernels.biclique.items.LEAST_ITEM_COST", most)
+        monkeypatch.setattr("papilio.kernels.biclique.items.ITEMS_PER_JOB", 1 << 40)
         engine = MaximalBicliqueCpu(1)
         prepared = engine.prepare(graph, MaximalBiclique(), "total")
         roots = prepared.index.item_root
