@@ -9,8 +9,9 @@ with its classes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import MISSING, asdict, dataclass, fields, replace
+from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal, Self, TypedDict
 
 from papilio.arguments import Between, Count, Samples, Seed, check_fields, did_you_mean
@@ -110,7 +111,7 @@ class Motif:
         """Number of largest motifs in the answer."""
         return 0
 
-    @property
+    @cached_property
     def bounds(self) -> tuple[tuple[str, int, int | None], ...]:
         """Name, minimum and maximum of each entry of a cell."""
         given = ((size, getattr(self, size), getattr(self, f"max_{size}")) for size in self.sizes)
@@ -120,6 +121,16 @@ class Motif:
         """Whether this cell is possible in the table of the answer."""
         return 0 < len(cell) == len(self.bounds) and all(
             least <= size <= (largest or size) for size, (_, least, largest) in zip(cell, self.bounds, strict=True)
+        )
+
+    def has_cells(self, cells: Collection[Cell]) -> bool:
+        """Whether all of these cells are possible."""
+        if type(self).has_cell is not Motif.has_cell or {*map(len, cells)} != {len(self.bounds)}:
+            return all(map(self.has_cell, cells))
+        columns = zip(*cells, strict=True)  # a table of all sizes has 10,000 cells
+        return all(
+            least <= min(sizes) and max(sizes) <= (largest or max(sizes))
+            for sizes, (_, least, largest) in zip(columns, self.bounds, strict=True)
         )
 
 
@@ -264,7 +275,7 @@ class MaximalClique(Motif):
     def title(self) -> str:
         return "maximal clique" + ("" if self.min_size == 1 else f" of at least {self.min_size} vertices")
 
-    @property
+    @cached_property
     def bounds(self) -> tuple[tuple[str, int, int | None], ...]:
         return (("size", self.min_size, None),)
 
@@ -312,7 +323,7 @@ class MaximalBiclique(Motif):
             if largest is not None and largest < least:
                 raise InputError(f"a maximal biclique has min_{side} {least} and max_{side} {largest}")
 
-    @property
+    @cached_property
     def bounds(self) -> tuple[tuple[str, int, int | None], ...]:
         return (("u", self.min_u, self.max_u), ("v", self.min_v, self.max_v))
 

@@ -24,6 +24,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from operator import le, lt
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
@@ -221,7 +222,7 @@ class Prepared:
     def n_items(self) -> int:
         return int(self.work.size)
 
-    @property
+    @cached_property
     def nbytes(self) -> int:
         """Size of the arrays of the engine, in bytes, without the arrays of the given graph."""
         return array_bytes(self)

@@ -138,6 +138,10 @@ def find_wrong_cell(question: Question, cells: Mapping[Cell, int], total: int) -
     motif, ensemble = question.motif, question.ensemble
     if ensemble is None and not motif.is_table:
         return f"{len(cells)} cells; the job needs none" if cells else None
+    if ensemble is None and motif.has_cells(cells) and min(cells.values(), default=1) >= 1:
+        return (
+            None if sum(cells.values()) == total else f"cells that sum to {sum(cells.values())}, and the total {total}"
+        )
     for cell, count in cells.items():
         known = motif.has_cell(cell) if ensemble is None else ensemble.has_cell(motif, cell)
         if count < 1 or not known:
@@ -147,6 +151,8 @@ def find_wrong_cell(question: Question, cells: Mapping[Cell, int], total: int) -
 
 
 def _check_sums(job: JobSpec, partial: Partial) -> None:
+    if not partial.vectors:
+        return
     motif = job.motif
     sums = job.row.vector_sums(motif, partial.total, {} if job.ensemble else partial.cells)
     for name, expected in sums.items():

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from papilio.errors import LeaseTooLargeError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique.choice import find_rates, settle_search
-from papilio.kernels.biclique.forms import Cells, expand_leaves, expand_sizes, turn
+from papilio.kernels.biclique.forms import Cells, Leaf, expand_leaves, expand_sizes, turn
 from papilio.kernels.biclique.gpu_index import BicliqueDeviceIndex, build_device_index
 from papilio.kernels.biclique.gpu_prober import probe_device, rows_near_on_device
 from papilio.kernels.biclique.items import LONG_S, deal_index, divide_index, halve_index
@@ -353,10 +353,12 @@ class BicliqueGpu(TreeEngine):
         rights = range(sizes.min_right, sizes.max_right + 1)
         sums = to_host(counts.sums)
         shared = {int(size): int(sums[size]) for size in np.flatnonzero(sums)}
-        used = find_counted(self.device, counts.leaves)
-        keys, times = (to_host(take(self.device, each, used)) for each in (counts.keys, counts.leaves))
-        parts = [(keys >> np.uint64(low) & _SIDE_MASK).tolist() for low in (48, 32, 16, 0)]
-        leaves = dict(zip(zip(*parts, strict=True), times.tolist(), strict=True))
+        leaves: dict[Leaf, int] = {}
+        if counts.leaves.size > 1:  # else the search counted sets, which have no keys
+            used = find_counted(self.device, counts.leaves)
+            keys, times = (to_host(take(self.device, each, used)) for each in (counts.keys, counts.leaves))
+            parts = [(keys >> np.uint64(low) & _SIDE_MASK).tolist() for low in (48, 32, 16, 0)]
+            leaves = dict(zip(zip(*parts, strict=True), times.tolist(), strict=True))
         cells = add_cells(expand_sizes(shared, lefts.start, rights), expand_leaves(leaves, lefts, rights))
         return turn(cells, index.swapped)
 

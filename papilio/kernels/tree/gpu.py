@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from itertools import pairwise
 from threading import Event
 from typing import Any, ClassVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +39,7 @@ from papilio.kernels.engine import (
     require_interval,
     shared_cut,
 )
-from papilio.kernels.tree.layout import TreeClass, explain_layout, join_classes, lay_out, make_classes
+from papilio.kernels.tree.layout import TreeClass, TreeLayout, explain_layout, join_classes, lay_out, make_classes
 from papilio.kernels.tuning import TreeTuning, tree_tuning
 
 
@@ -56,6 +58,7 @@ class TreeEngine(Engine):
     def __init__(self, device: Device, tuning: TreeTuning | None) -> None:
         self.device, self.tuning = device, tuning or tree_tuning(self.stem, device.max_shared_bytes)
         self._bounds: NDArray[np.int64] = np.zeros(0, np.int64)  # of the current run
+        self._plans = WeakKeyDictionary[TreeClass, LaunchPlan]()  # of the last run of each prepared graph
         self.block_words = np.zeros(0, dtype=np.uint64)
         """32-bit words that each block of threads intersected in the last launches: the balance of its work."""
 
@@ -103,10 +106,26 @@ class TreeEngine(Engine):
         last: tuple[Any, ...],
     ) -> Pieces:
         """Search pieces; return the pieces searched. See :meth:`TreeLauncher.run`."""
-        launcher = TreeLauncher(self.device, search, classes, pieces, costs, pieces.starts_of(self._bounds))
+        if not classes or pieces.span[0] == pieces.span[1]:
+            return pieces
+        launcher = TreeLauncher(self.device, search, self._plan(search, classes, pieces, costs), pieces)
         searched = launcher.run(cut, first, last)
         self.block_words = self.device.to_host(launcher.block_words)
         return searched
+
+    def _plan(
+        self, search: TreeSearch, classes: Sequence[TreeClass], pieces: Pieces, costs: NDArray[np.int64]
+    ) -> LaunchPlan:
+        """Return the launches of these pieces: those of the last run of the same graph, if they are the same."""
+        bounds = pieces.starts_of(self._bounds)
+        within = [one.between(*pieces.span) for one in classes]
+        within = [one for one in within if one.items.size]
+        layout = lay_out(self.device, search.tuning, within, search.fixed_words, search.blocks_per_sm)
+        asked = (search, pieces.span, bounds.tobytes(), layout)
+        before = self._plans.get(classes[0])
+        if before is None or before.asked != asked:
+            before = self._plans[classes[0]] = plan_launches(self.device, asked, within, costs, bounds)
+        return before
 
     def _work_done(self) -> int:
         return (int(self.block_words.sum()) + 1) // 2
@@ -199,17 +218,25 @@ _MOST_FINISHED = 10
 
 @dataclass(frozen=True, eq=False)
 class _Launched:
-    """Describe a launch: pieces of one class in the order in which warps take them."""
+    """A launch of a run."""
 
-    number: int  # of the class
-    pieces: NDArray[np.int32]
-    blocks: int
+    launch: Launch
     state: Any  # int32 on the device, laid out like the queue's
     skipped: Any  # int32 on the device: 1 for each skipped piece
+
+    @property
+    def pieces(self) -> NDArray[np.int32]:
+        return self.launch.pieces
 
     def end_of_taken(self, state: NDArray[np.int32]) -> int:
         """Return a piece above all taken when the state was read, 0 for none."""
         return int(self.pieces[: int(state[0])].max(initial=-1)) + 1
+
+
+@cache
+def _lookers() -> ThreadPoolExecutor:
+    """Return the threads that watch runs; starting one for each run would take as long as a short kernel."""
+    return ThreadPoolExecutor(thread_name_prefix="papilio-ending")
 
 
 class _Ending:
@@ -239,19 +266,19 @@ class _Ending:
             self._end()
             submit()
             return
-        with ThreadPoolExecutor(1, "papilio-ending") as pool:
-            looking = pool.submit(self._look)
-            try:
-                for mark in submit():
-                    self._device.wait(mark)
-            except BaseException:
-                with suppress(Exception):
-                    self._end()
-                    self._device.synchronize()
-                raise
-            finally:
-                self._is_over.set()
-            looking.result()
+        looking = _lookers().submit(self._look)
+        try:
+            for mark in submit():
+                self._device.wait(mark)
+        except BaseException:
+            with suppress(Exception):
+                self._end()
+                self._device.synchronize()
+            raise
+        finally:
+            self._is_over.set()
+            wait([looking])
+        looking.result()
 
     def _look(self) -> None:
         looks = 0
@@ -300,39 +327,114 @@ class _Ending:
         return max(self._first, *ends)
 
 
-class TreeLauncher:
-    """Launch one kernel any number of times in one run.
+@dataclass(frozen=True, eq=False)
+class Launch:
+    """Describe a launch: pieces of one class in the order in which warps take them."""
 
-    ``classes`` are the classes of all pieces; only the classes of the run share memory. ``costs`` is the estimated cost
-    of each piece, int64 on the host. ``bounds`` are pieces inside the run, ascending, at which slices end.
+    pieces: NDArray[np.int32]
+    items: Any  # the same on the device
+    blocks: int
+    far_words: int  # of device memory for each warp
+
+
+@dataclass(frozen=True, eq=False)
+class LaunchPlan:
+    """The launches of a run, which further runs of the same pieces repeat; holds no graph."""
+
+    asked: tuple[TreeSearch, tuple[int, int], bytes, TreeLayout]  # search, pieces, bounds of slices, free memory
+    layout: TreeLayout
+    launches: list[Launch]
+    # words of the slab of a stream
+    slab_words: int
+    tickets: Any  # of an empty queue, on the device
+
+
+def plan_launches(
+    device: Device,
+    asked: tuple[TreeSearch, tuple[int, int], bytes, TreeLayout],
+    within: Sequence[TreeClass],
+    costs: NDArray[np.int64],
+    bounds: NDArray[np.int64],
+) -> LaunchPlan:
+    """Return the launches that search some pieces; they share memory with nothing else.
+
+    ``within`` are the classes of these pieces alone, and ``costs`` the estimated cost of every piece, int64 on the
+    host. ``bounds`` are pieces inside the run, ascending, at which slices end.
     """
+    search, (begin, end), _, layout = asked
+    classes, layout = join_classes(within, layout)
+    cuts = _cut_heavy_slices(search, layout, begin, bounds)
+    far_words = [one.far_words(layout.n_warps) for one in classes]
+    launches = []
+    for number, pieces in _list_launches(classes, costs, cuts, begin, end):
+        blocks = layout.blocks[number]
+        if not cuts.size:
+            blocks = min(_count_blocks(search, layout, pieces, costs), blocks)
+        launches.append(Launch(pieces, device.xp.asarray(pieces), blocks, far_words[number]))
+    slab_words = max(blocks * layout.n_warps * words for blocks, words in zip(layout.blocks, far_words, strict=True))
+    tickets = device.to_device(np.arange(max(1, layout.n_slots), dtype=np.uint32))
+    return LaunchPlan(asked, layout, launches, slab_words, tickets)
 
-    def __init__(
-        self,
-        device: Device,
-        search: TreeSearch,
-        classes: Sequence[TreeClass],
-        pieces: Pieces,
-        costs: NDArray[np.int64],
-        bounds: NDArray[np.int64],
-    ) -> None:
-        self.device, self.tuning, self.kernel, self.costs = (
-            device,
-            search.tuning,
-            search.kernel_on(device),
-            costs,
-        )
-        self._by_blocks = search.by_blocks
-        self._pieces = pieces
-        within = [one.between(*pieces.span) for one in classes]
-        within = [one for one in within if one.items.size]
-        layout = lay_out(device, search.tuning, within, search.fixed_words, search.blocks_per_sm)
-        self.classes, self.layout = join_classes(within, layout)
+
+def _list_launches(
+    classes: Sequence[TreeClass], costs: NDArray[np.int64], cuts: NDArray[np.int64], begin: int, end: int
+) -> list[tuple[int, NDArray[np.int32]]]:
+    """Return class and pieces of each launch, in the order in which warps take them.
+
+    Pieces of one class with descending costs need one launch, apart from heavy slices, and so do hands
+    (:func:`~papilio.kernels.engine.deal_items`), one after the other. Otherwise each part of the run has separate
+    launches.
+    """
+    n_rises = int((np.diff(costs[begin:end]) > 0).sum())
+    in_order = len(classes) == 1 and n_rises * _LEAST_HAND <= end - begin
+    if not in_order:
+        ends = np.cumsum(costs[begin:end], dtype=np.float64)
+        parts = np.searchsorted(ends, ends[-1] * np.arange(1, _MIXED_LAUNCHES) / _MIXED_LAUNCHES) + begin
+        cuts = np.concatenate((cuts, parts))
+    made = []
+    for low, high in pairwise(np.unique(np.concatenate(([begin], cuts, [end]))).tolist()):
+        for number in reversed(range(len(classes))):
+            pieces = classes[number].between(low, high).items
+            if not in_order:
+                pieces = pieces[np.argsort(-costs[pieces], kind="stable")]
+            if pieces.size:
+                made.append((number, pieces))
+    return made
+
+
+def _cut_heavy_slices(
+    search: TreeSearch, layout: TreeLayout, begin: int, bounds: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """Return the bounds of slices with few pieces, if warps share pieces.
+
+    Each slice has a separate launch, because a run that is cut finishes what its warps have begun. In a single launch
+    that would be more than ``_MOST_FINISHED`` slices. A launch takes at least as long as its longest piece.
+    """
+    if search.by_blocks or not layout.n_slots:
+        return bounds[:0]
+    n_pieces = np.diff(bounds, prepend=begin)
+    return bounds[_MOST_FINISHED * n_pieces < layout.resident * layout.n_warps]
+
+
+def _count_blocks(search: TreeSearch, layout: TreeLayout, pieces: NDArray[np.int32], costs: NDArray[np.int64]) -> int:
+    """Return the number of blocks that some pieces can use."""
+    n_items, n_warps = pieces.size, layout.n_warps
+    is_shared = search.by_blocks or layout.n_slots
+    cost = int(costs[pieces].sum()) if is_shared else 0
+    least = n_items if search.by_blocks else -(-n_items // n_warps)
+    return max(least, cost // (search.tuning.share_cost * n_warps))
+
+
+class TreeLauncher:
+    """Launch one kernel as planned, any number of times in one run."""
+
+    def __init__(self, device: Device, search: TreeSearch, plan: LaunchPlan, pieces: Pieces) -> None:
+        self.device, self.tuning, self.kernel = device, search.tuning, search.kernel_on(device)
+        self._plan, self.layout, self._pieces, self._by_blocks = plan, plan.layout, pieces, search.by_blocks
         self._memory: dict[int, _Memory] = {}
         self.block_words = device.xp.zeros(max(self.layout.blocks, default=1), dtype=np.uint64)
         """Words that the blocks of each number intersected in all launches, on the device."""
         self._limit = device.xp.full(1, _NO_LIMIT, dtype=np.int32)
-        self._cuts = self._cut_heavy_slices(bounds)
 
     def run(self, cut: StopCheck, first: tuple[Any, ...], last: tuple[Any, ...]) -> Pieces:
         """Search the pieces, or only the pieces taken before ``cut`` became true. Return the pieces searched.
@@ -341,9 +443,7 @@ class TreeLauncher:
         SEARCH_PARAMETERS of ``search.cuh`` from ``items`` on. Whole items are searched, at least one: if the cut
         skipped some pieces of an item, further launches search them.
         """
-        if self._pieces.span[0] == self._pieces.span[1]:
-            return self._pieces
-        launched = self._make_launches(self._list_launches())
+        launched = self._make_launches(self._plan.launches)
         if cut is never_cut:
             self._submit(launched, first, last)
             return self._pieces
@@ -362,102 +462,49 @@ class TreeLauncher:
             )
         searched = self._pieces.until(n_searched)
         missing = [
-            (each.number, each.pieces[left & (each.pieces < searched.span[1])])
+            (each.launch, each.pieces[left & (each.pieces < searched.span[1])])
             for each, left in zip(launched, skipped, strict=True)
         ]
         self._limit[...] = _NO_LIMIT
-        self._submit(self._make_launches([each for each in missing if each[1].size]), first, last)
+        again = [replace(one, pieces=left, items=self.device.xp.asarray(left)) for one, left in missing if left.size]
+        self._submit(self._make_launches(again), first, last)
         return searched
 
-    def _list_launches(self) -> list[tuple[int, NDArray[np.int32]]]:
-        """Return class and pieces of each launch, in the order in which warps take them.
-
-        Pieces of one class with descending costs need one launch, apart from heavy slices, and so do hands
-        (:func:`~papilio.kernels.engine.deal_items`), one after the other. Otherwise each part of the run has separate
-        launches.
-        """
-        begin, end = self._pieces.span
-        cuts = self._cuts
-        n_rises = int((np.diff(self.costs[begin:end]) > 0).sum())
-        in_order = len(self.classes) == 1 and n_rises * _LEAST_HAND <= end - begin
-        if not in_order:
-            ends = np.cumsum(self.costs[begin:end], dtype=np.float64)
-            parts = np.searchsorted(ends, ends[-1] * np.arange(1, _MIXED_LAUNCHES) / _MIXED_LAUNCHES) + begin
-            cuts = np.concatenate((cuts, parts))
-        made = []
-        for low, high in pairwise(np.unique(np.concatenate(([begin], cuts, [end]))).tolist()):
-            for number in reversed(range(len(self.classes))):
-                pieces = self.classes[number].between(low, high).items
-                if not in_order:
-                    pieces = pieces[np.argsort(-self.costs[pieces], kind="stable")]
-                if pieces.size:
-                    made.append((number, pieces))
-        return made
-
-    def _cut_heavy_slices(self, bounds: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the bounds of slices with few pieces, if warps share pieces.
-
-        Each slice has a separate launch, because a run that is cut finishes what its warps have begun. In a single
-        launch that would be more than ``_MOST_FINISHED`` slices. A launch takes at least as long as its longest piece.
-        """
-        if self._by_blocks or not self.layout.n_slots:
-            return bounds[:0]
-        n_pieces = np.diff(bounds, prepend=self._pieces.span[0])
-        return bounds[_MOST_FINISHED * n_pieces < self.layout.resident * self.layout.n_warps]
-
-    def _make_launches(self, chosen: Sequence[tuple[int, NDArray[np.int32]]]) -> list[_Launched]:
-        xp, made = self.device.xp, []
-        state = np.zeros((len(chosen), QUEUE_STATE_WORDS), dtype=np.int32)
-        state[:, QUEUE_PENDING] = [pieces.size for _, pieces in chosen]
-        states = xp.asarray(state)
-        for at, (number, pieces) in enumerate(chosen):
-            blocks = self._count_blocks(number, pieces)
-            skipped = xp.zeros(pieces.size, dtype=np.int32)
-            made.append(_Launched(number, pieces, blocks, states[at], skipped))
-        return made
-
-    def _count_blocks(self, number: int, pieces: NDArray[np.int32]) -> int:
-        if self._cuts.size:
-            return self.layout.blocks[number]
-        n_items, n_warps = pieces.size, self.layout.n_warps
-        is_shared = self._by_blocks or self.layout.n_slots
-        cost = int(self.costs[pieces].sum()) if is_shared else 0
-        least = n_items if self._by_blocks else -(-n_items // n_warps)
-        wanted = max(least, cost // (self.tuning.share_cost * n_warps))
-        return min(wanted, self.layout.blocks[number])
+    def _make_launches(self, launches: Sequence[Launch]) -> list[_Launched]:
+        xp = self.device.xp
+        state = np.zeros((len(launches), QUEUE_STATE_WORDS), dtype=np.int32)
+        state[:, QUEUE_PENDING] = [each.pieces.size for each in launches]
+        states, skipped = xp.asarray(state), xp.zeros(sum(each.pieces.size for each in launches), dtype=np.int32)
+        ends = np.cumsum([0, *(each.pieces.size for each in launches)]).tolist()
+        return [
+            _Launched(each, states[at], skipped[low:high])
+            for at, (each, (low, high)) in enumerate(zip(launches, pairwise(ends), strict=True))
+        ]
 
     def _submit(self, launched: Sequence[_Launched], first: tuple[Any, ...], last: tuple[Any, ...]) -> list[Any]:
         """Launch, alternating between the streams; return the objects to wait for."""
         n_streams = min(self.layout.n_streams, len(launched))
-        items = [self.device.xp.asarray(each.pieces) for each in launched]
         for stream in range(n_streams):
             if stream not in self._memory:
                 self._memory[stream] = self._make_memory()
         marks = []
-        for at, (each, of_launch) in enumerate(zip(launched, items, strict=True)):
+        for at, each in enumerate(launched):
             with self.device.stream(at % n_streams):
-                self._launch(each, of_launch, first, last, at % n_streams)
+                self._launch(each, first, last, at % n_streams)
                 marks.append(self.device.mark())
         return marks
 
-    def _launch(
-        self, launched: _Launched, items: Any, first: tuple[Any, ...], last: tuple[Any, ...], stream: int
-    ) -> None:
-        one, tuning, layout, memory = (
-            self.classes[launched.number],
-            self.tuning,
-            self.layout,
-            self._memory[stream],
-        )
+    def _launch(self, launched: _Launched, first: tuple[Any, ...], last: tuple[Any, ...], stream: int) -> None:
+        one, tuning, layout, memory = launched.launch, self.tuning, self.layout, self._memory[stream]
         # Units of each item that warps have taken: blocks without an item help others.
-        taken = (self.device.xp.zeros(items.size, dtype=np.int32),) if self._by_blocks else ()
+        taken = (self.device.xp.zeros(one.pieces.size, dtype=np.int32),) if self._by_blocks else ()
         self.kernel(
-            (launched.blocks,),
+            (one.blocks,),
             (32 * layout.n_warps,),
             (
-                *first, items, np.int32(items.size), self._limit, launched.skipped, np.int32(tuning.near_words),
-                memory.slab, np.int64(one.far_words(layout.n_warps)), launched.state, memory.ends, memory.tickets,
-                memory.slots,
+                *first, one.items, np.int32(one.pieces.size), self._limit, launched.skipped,
+                np.int32(tuning.near_words), memory.slab, np.int64(one.far_words), launched.state, memory.ends,
+                memory.tickets, memory.slots,
                 np.uint32(layout.n_slots), np.int32(tuning.slot_words), np.int32(tuning.check_steps),
                 self.block_words, *last, *taken,
             ),
@@ -466,14 +513,9 @@ class TreeLauncher:
 
     def _make_memory(self) -> _Memory:
         xp, n_slots = self.device.xp, self.layout.n_slots
-        n_warps = self.layout.n_warps
-        words = max(
-            blocks * n_warps * one.far_words(n_warps)
-            for blocks, one in zip(self.layout.blocks, self.classes, strict=True)
-        )
         return _Memory(
-            slab=xp.empty(max(4, words), dtype=np.uint32),
+            slab=xp.empty(max(4, self._plan.slab_words), dtype=np.uint32),
             ends=xp.zeros(QUEUE_END_WORDS, dtype=np.uint32),
-            tickets=self.device.to_device(np.arange(max(1, n_slots), dtype=np.uint32)),
+            tickets=self._plan.tickets.copy(),
             slots=xp.empty(max(1, n_slots * self.tuning.slot_words), dtype=np.uint32),
         )

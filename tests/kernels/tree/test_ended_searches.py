@@ -164,13 +164,13 @@ def test_slices_of_few_items_are_launches_of_their_own(
     assert all(max(one) < min(other) for one, other in pairwise(pieces))
     assert (len(launches) >= 3) == shares
     with monkeypatch.context() as patch:
-        patch.setattr(most_finished, n_items * launches[0].blocks)
+        patch.setattr(most_finished, n_items * launches[0].launch.blocks)
         together = spy_launches(patch)
         assert_same(engine.run(prepared, 0, n_items, bounds), whole)
     assert len(together) < len(launches) or not shares
     if shares:
-        assert len({each.blocks for each in launches}) == 1
-        assert launches[0].blocks > min(map(len, pieces))
+        assert len({each.launch.blocks for each in launches}) == 1
+        assert launches[0].launch.blocks > min(map(len, pieces))
     for n_taken in (1, 6, 12):
         with monkeypatch.context() as patch:
             first = engine.run(prepared, 0, n_items, bounds, CutAfter(patch, n_taken))
