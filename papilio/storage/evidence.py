@@ -182,7 +182,8 @@ class Evidence:
         first, second = self.columns[:2]
         if not is_counted(first) or len(set(map(str, second))) < len(second) or None in second:
             return False
-        are_words = all(isinstance(cell, str) for cell in second)
+        words = {cell.lower() for cell in second if isinstance(cell, str)}
+        are_words = all(isinstance(cell, str) for cell in second) and not words <= ABSENT | PRESENT
         is_named = plain_name(self.name(1)) in NAMES_OF_ROWS | OTUS and all(type(cell) is int for cell in second)
         return (are_words or is_named) and self._is_value_table(range(2, self.width))
 
