@@ -43,7 +43,7 @@ _ENDPOINTS = frozenset(
 )
 _VALUES = frozenset(
     {"rating", "weight", "sign", "value", "score", "stars", "vote", "count"}
-    | {"freq", "frequency", "abundance", "visit"}
+    | {"freq", "frequency", "abundance", "visit", "n"}
 )
 _TIMES = frozenset({"time", "timestamp", "date", "datetime"})
 INDEXES = frozenset({"", "unnamed0", "indexlevel0", "rownames"})

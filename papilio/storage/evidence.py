@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.storage.column_choice import INDEXES, is_extra, is_known_name, plain_name
+from papilio.storage.column_choice import INDEXES, OTUS, is_extra, is_known_name, plain_name
 
 Layout = Literal["edges", "matrix", "adjacency", "groups"]
 
@@ -98,6 +98,7 @@ class Evidence:
     weight: int | None = None  # the column of weights, if one is named
     signed: bool = False  # whether a column gives the signs
     filtered: bool = False  # whether rows are chosen by their values
+    is_asked: bool = False  # whether the user chose the layout
 
     @cached_property
     def width(self) -> int:
@@ -137,11 +138,14 @@ class Evidence:
         """The column that may name the rows of a matrix, and whether it certainly does (or is certainly none)."""
         if self.row_names is not None or self.width < 2:
             return None, True
-        first, name = self.columns[0], self.name(0)
+        at = 1 if self._counts_named_rows else 0
+        first, name = self.columns[at], self.name(at)
+        if at:
+            return at, True
         is_distinct = len(set(map(str, first))) == len(first) and None not in first
         if not is_distinct or not self._is_value_table(range(1, self.width)):
             return None, True
-        is_index = bool(self.names) and plain_name(name) in INDEXES | {"index"}
+        is_index = bool(self.names) and plain_name(name) in INDEXES | OTUS | {"index"}
         is_mixed = any(isinstance(cell, str) for cell in first) and (bool(self.names) or self.width > 2)
         if is_mixed or all(isinstance(cell, str) for cell in first):
             are_marks = {str(cell).lower() for cell in first} <= ABSENT | PRESENT
@@ -152,20 +156,36 @@ class Evidence:
         if not self.names:
             others = self.columns[1:]
             with_zeros = sum(0 in column for column in others)
-            may_name = 0 not in first or (len(first) > 2 and is_counted(first))
-            return None, not (len(others) > 1 and len(first) > 1 and may_name and 2 * with_zeros >= len(others))
-        if not self._has_value_names() or is_number(as_number(name)):
+            counts = [cell for column in others for cell in column if isinstance(cell, int)]
+            is_above = max(cell for cell in first if isinstance(cell, int)) > max(counts, default=0)
+            may_name = 0 not in first or (len(first) > 2 and (is_above or is_counted(first)))
+            are_more = len(others) > 1 or any(isinstance(cell, float) for cell in others[0])
+            return None, not (are_more and len(first) > 1 and may_name and (with_zeros or len(others) == 1))
+        if not (self.is_asked or self._has_value_names()) or is_number(as_number(name)):
             return None, True
         if is_index:
             return 0, True
-        if self.width == 2 and all(isinstance(cell, int) for cell in self.columns[1]):
+        if self.width == 2 and not self.is_asked and all(isinstance(cell, int) for cell in self.columns[1]):
             return None, True
         stem = name.rstrip("0123456789")
         if stem != name and all(each.startswith(stem) and each[len(stem) :].isdigit() for each in self.names):
             return None, True  # V1, V2, V3
-        counts_rows = len(first) > 2 and is_counted(first)
+        counts_rows = len(first) > 3 and is_counted(first)
         is_named = is_known_name(name) and not is_extra(name) and plain_name(name) not in ("u", "v")
         return 0, counts_rows or is_named or plain_name(name) in NAMES_OF_ROWS
+
+    @cached_property
+    def _counts_named_rows(self) -> bool:
+        """Whether an index that counts the rows is before the column of their names."""
+        if self.width < 3 or not self.names or plain_name(self.name(0)) not in INDEXES | {"index"}:
+            return False
+        first, second = self.columns[:2]
+        if not is_counted(first) or len(set(map(str, second))) < len(second) or None in second:
+            return False
+        words = {cell.lower() for cell in second if isinstance(cell, str)}
+        are_words = all(isinstance(cell, str) for cell in second) and not words <= ABSENT | PRESENT
+        is_named = plain_name(self.name(1)) in NAMES_OF_ROWS | OTUS and all(type(cell) is int for cell in second)
+        return (are_words or is_named) and self._is_value_table(range(2, self.width))
 
     def _has_value_names(self) -> bool:
         """Return whether most columns after the first have no usual names of ends, values or times."""
@@ -176,7 +196,9 @@ class Evidence:
     def values(self) -> tuple[int, ...]:
         """The columns of the entries of a matrix."""
         start = 0 if self.key is None else self.key + 1
-        columns = range(start, self.width)
+        columns: Sequence[int] = range(start, self.width)
+        if self.names:  # without columns of no name and no cell, behind the last delimiter
+            columns = [at for at in columns if self.name(at) or any(cell is not None for cell in self.columns[at])]
         if self.names and len(columns) > 1 and plain_name(self.names[-1]) in _ATTRIBUTES:
             columns = columns[:-1]
         return tuple(columns)

@@ -115,7 +115,9 @@ class ReadOptions:
     header: bool | None = None  # whether the first line holds names or sizes; None to infer from the content
     skip_malformed: bool = False  # count malformed lines instead of ending the conversion
     encoding: str | None = None  # encoding of text; None for UTF-8, or UTF-16 with a byte order mark
-    quotes: bool | None = None  # whether fields may be quoted; None for csv, and tsv with a quoted first line
+    quotes: bool | None = (
+        None  # whether fields may be quoted; None for csv, and tsv with a quoted first line or doubled quotes
+    )
     layout: Layout | None = None  # what a line is; None for the content to decide
     decimal: Decimal | None = None  # decimal point of numbers; None: commas only where they do not separate fields
     missing: Missing | None = None  # what becomes of missing values; None for an error
@@ -221,11 +223,16 @@ def judge(held: AmbiguousHeader, seen: SeenIds, n_lines: int) -> Verdict:
     where = f"line {held.number + 1}"
     if len(numbers) == 1 or not held.is_edge:
         size = numbers[0] if len(numbers) == 1 and seen.rows and seen.fits(numbers[0]) else None
-        if n_lines not in numbers and size is None:
+        # Of three numbers, the lines are the first (KONECT) or the last, and the others cover the ids.
+        is_sized = n_lines in (numbers[0], numbers[-1]) and seen.rows > 0 and seen.low >= 0
+        orders = {numbers[1:], numbers[:2]} if is_sized else set()
+        are_sizes = len(numbers) < 3 or any(a >= seen.high_u and b >= seen.high_v for a, b in orders)
+        if (n_lines not in numbers and size is None) or not are_sizes:
             return Verdict("malformed")
         if len(numbers) == 2:
             size = numbers[0] if numbers[1] == n_lines else numbers[1]
-            size = size if seen.fits(size) else None
+            if not seen.fits(size):
+                return Verdict("malformed")
         meaning = f"{n_lines:,} lines follow" if n_lines in numbers else "the number of vertices"
         return Verdict("header", f"{where} is a header: {shown} ({meaning})", size)
     if len(numbers) == 2:

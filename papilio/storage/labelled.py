@@ -565,6 +565,8 @@ def _is_missing_text(label: Any) -> bool:
 
 def _rows_of(column: Any, kept: NDArray[np.bool_]) -> Any:
     if isinstance(column, pa.ChunkedArray | pa.Array):
+        # Views of strings, as polars hands them on, have no filter.
+        column = column.cast(pa.large_string()) if pa.types.is_string_view(column.type) else column
         return column.filter(pa.array(kept))
     return column[kept]
 

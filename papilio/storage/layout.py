@@ -14,16 +14,18 @@ possible and would give different graphs, it raises an InputError that shows bot
 from __future__ import annotations
 
 import itertools
+import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from papilio.errors import InputError
-from papilio.storage.column_choice import OTUS, are_names, is_extra, is_known_name, plain_name
+from papilio.storage.column_choice import INDEXES, OTUS, are_names, is_extra, is_known_name, plain_name
 from papilio.storage.evidence import (
+    NAMES_OF_ROWS,
     Cell,
     Evidence,
     Layout,
@@ -31,9 +33,18 @@ from papilio.storage.evidence import (
     entry_of,
     is_number,
 )
+from papilio.storage.group_lines import (
+    ARROWS,
+    first_fields,
+    is_in_order,
+    is_keyed_without_repeats,
+    is_like_groups,
+    is_like_named_groups,
+    is_wide_and_bare,
+    repeats_one_line,
+)
 from papilio.storage.two_colours import are_two_colours
 
-_ARROWS = frozenset({"->", "-->", "<->", "--", "-", "→", ":", "=>", "|"})
 _RATINGS = frozenset({"rating", "ratings", "stars", "score", "scores", "vote", "votes", "sign"})
 """Columns of values whose 0 is a value as others."""
 
@@ -41,6 +52,9 @@ HEADER_NOTE = "line of names: "
 """Beginning of the note on a first line that was taken for names, only because its words occur nowhere else."""
 
 _MANY_ROWS, _SORTED_ROWS = 50, 8
+_LEAST_VERBS = 4
+"""Lines from which the same word between two others is a verb: groups of a few lines may share a member."""
+_THOUSANDS = re.compile(r"[+-]?\d{1,3}([, '\u00a0\u202f]\d{3})+\Z")
 _LEAST_TIME = 10**8
 """Seconds since 1970 from which a number is a time."""
 _ZERO_SHARE = 0.15
@@ -70,6 +84,7 @@ def decide(seen: Evidence, asked: Layout | None, *, bipartite: bool = True) -> P
     """
     if asked is not None:
         return _as_asked(seen, asked)
+    _refuse_braces(seen)
     if seen.are_groups or seen.is_ragged:
         return replace(_decide_lists(seen, bipartite), is_sample=not seen.complete)
     found = _possible(seen)
@@ -105,7 +120,7 @@ def _as_asked(seen: Evidence, asked: Layout) -> Plan:
         raise InputError(
             f"{seen.source} is no matrix: its cells are no numbers ({_shown_row(seen)}); use another layout (--layout)"
         )
-    return replace(plan_of(seen, asked), is_asked=True)
+    return replace(plan_of(replace(seen, is_asked=True), asked), is_asked=True)
 
 
 def plan_of(seen: Evidence, layout: Layout) -> Plan:
@@ -129,16 +144,18 @@ def _plan_edges(seen: Evidence) -> Plan:
     (word, *others) = second
     if others or not isinstance(word, str):
         return Plan("edges")
-    is_arrow = word in _ARROWS
+    is_arrow = word in ARROWS
     if seen.width > 3 and not is_arrow:
         return Plan("edges")
     if '"' in f"{word}{seen.columns[2][0]}":
         return Plan("edges")  # quotes in a file separated by blanks have an error of their own
-    if not is_arrow and (len(third) < 2 or any(is_number(cell) for cell in third)):
-        what = "holds numbers" if any(map(is_number, third)) else f"always {seen.columns[2][0]!r}"
+    are_few = seen.complete and len(seen.rows) < _LEAST_VERBS
+    if not is_arrow and (are_few or len(third) < 2 or any(is_number(cell) for cell in third)):
+        what = "column 3 holds numbers" if any(map(is_number, third)) else f"column 3 always {seen.columns[2][0]!r}"
+        what = what if len(third) < 2 or not are_few else f"there are only {len(seen.rows)} lines"
         raise InputError(
-            f"{seen.source}: column 2 is always {word!r}, and column 3 {what}; name the columns of the ends, "
-            f"u=1 and v=2 or v=3 (--u 1 --v 3)"
+            f"{seen.source}: column 2 is always {word!r}, and {what}; name the columns of the ends, "
+            f"u=1 and v=2 or v=3 (--u 1 --v 3); for a group a line, set layout='groups' (--layout groups)"
         )
     return Plan("edges", ends=(0, 2), notes=(f"column 2 is always {word!r}; U is column 1, V is column 3",))
 
@@ -149,45 +166,108 @@ def _possible(seen: Evidence) -> list[Layout]:
         return ["edges"]
     if seen.is_matrix:
         return ["matrix"]
-    if seen.are_named_ends or seen.width < 1:
-        is_wide = seen.key is not None and len(seen.values) > 3 and isinstance(seen.columns[seen.key][0], str)
-        return ["edges", "matrix"] if is_wide and not seen.are_asked_ends and _may_be_matrix(seen) else ["edges"]
-    if seen.names and plain_name(seen.name(0)) in OTUS and seen.is_value_table:
+    if seen.names and plain_name(seen.name(0)) in OTUS and seen.is_value_table and not seen.are_asked_ends:
         return ["matrix"]
-    if sum(map(is_extra, seen.names)) > 1:
+    if (seen.are_named_ends and not _are_truth_values(seen)) or seen.width < 1:
+        is_keyed = seen.key is not None and isinstance(seen.columns[seen.key][0], str) and not seen.are_asked_ends
+        may_be_wide = is_keyed and (len(seen.values) > 3 or _holds_one_pair(seen))
+        return ["edges", "matrix"] if may_be_wide and _may_be_matrix(seen) else ["edges"]
+    are_extra = [name for name in seen.names if is_extra(name) and plain_name(name) not in INDEXES]
+    if len(are_extra) > 1 and not _are_truth_values(seen):
         return ["edges"]  # a value and a time
     if not seen.names and seen.source.lower().endswith(".gmt"):
         return ["groups"]
     if not seen.is_value_table:
-        are_groups = _is_like_groups(seen) or _is_like_named_groups(seen) or _is_wide_and_bare(seen)
+        _refuse_numbers_as_text(seen)
+        _refuse_thousands(seen)
+        if _are_truth_values(seen):
+            return ["edges", "matrix"]
+        are_groups = is_like_groups(seen) or is_like_named_groups(seen) or is_wide_and_bare(seen)
+        are_groups = are_groups or repeats_one_line(seen)
         return ["edges", "groups"] if are_groups else ["edges"]
     if seen.complete and len(seen.rows) == 2 and seen.width > 3 and not seen.names and seen.key is None:
         return ["edges", "matrix"]  # perhaps the ends of edges, transposed
     if not _may_be_edges(seen):
         is_bare = bool(seen.names) and seen.key is None and seen.row_names is None
+        if is_bare and seen.width == 2 and {cell for column in seen.columns for cell in column} <= {0, 1}:
+            return ["edges", "matrix"]  # few edges over and over, or a matrix of zeros and ones
+        if is_bare and _are_truth_values(seen):
+            return ["edges", "matrix"]
         if is_bare and not all(0 in seen.columns[at] for at in seen.values):
             return ["edges"]  # a table of properties, whose ends nobody can tell
         if _may_be_matrix(seen):
-            return ["edges", "matrix"] if is_bare and seen.width == 3 else ["matrix"]  # perhaps ids and a weight
+            if is_bare and seen.width == 3:
+                return ["edges", "matrix"]  # perhaps ids and a weight
+            return ["matrix", "groups"] if is_keyed_without_repeats(seen) else ["matrix"]
         if not seen.names and seen.key is None and seen.width > 4:
             return ["matrix"] if all(seen.entries) else ["edges", "matrix"]
         has_names = seen.key is not None and not isinstance(seen.columns[seen.key][0], int)
-        return ["edges", "matrix"] if has_names and seen.ends is not None else ["edges"]
+        has_names = (has_names and seen.ends is not None) or _has_names_of_matrix(seen)
+        return ["edges", "matrix"] if has_names else ["edges"]
     found: list[Layout] = ["edges"]
     is_keyed = seen.key is not None and seen.complete and not isinstance(seen.columns[seen.key][0], int)
     is_keyed = is_keyed and not any(is_known_name(seen.name(at)) and not is_extra(seen.name(at)) for at in seen.values)
+    is_keyed = is_keyed or _has_names_of_matrix(seen)
     is_bare = not seen.names and seen.width == 4 and seen.complete and not seen.are_asked_ends and not _has_times(seen)
     if seen.are_floats or is_bare or (is_keyed and (bool(seen.names) or len(seen.values) > 1)) or _may_be_matrix(seen):
         found.append("matrix")
-    elif _is_like_groups(seen):
+    elif is_like_groups(seen) or repeats_one_line(seen):
         found.append("groups")
     return found
+
+
+def _has_names_of_matrix(seen: Evidence) -> bool:
+    """Return whether numbers stand below names that edges seldom have: a number, or none over words or ids."""
+    if not seen.names or seen.ends is None or seen.are_asked_ends or not seen.is_value_table:
+        return False
+    if any(is_number(as_number(seen.name(at))) for at in seen.values):
+        return True
+    is_index = seen.key is not None and plain_name(seen.name(seen.key)) in INDEXES
+    has_gaps = any(None in seen.columns[at] for at in seen.values)
+    return is_index and (seen.width == 2 or has_gaps or not is_in_order(seen.columns[0]))
+
+
+def _are_truth_values(seen: Evidence) -> bool:
+    """Return whether an end is always true or false."""
+    ends = [seen.columns[at] for at in seen.ends or () if at < len(seen.columns)]
+    return any(end and {str(cell).lower() for cell in end} <= {"true", "false"} for end in ends)
+
+
+def _holds_one_pair(seen: Evidence) -> bool:
+    """Return whether several rows have the same ends."""
+    assert seen.ends is not None
+    return len(seen.rows) > 1 and all(len(set(seen.columns[at])) == 1 for at in seen.ends)
+
+
+def _refuse_numbers_as_text(seen: Evidence) -> None:
+    """Raise InputError for a table with names of rows whose cells are numbers written as text."""
+    cells = [cell for column in seen.columns for cell in column]
+    if (
+        seen.row_names is not None
+        and cells
+        and all(isinstance(cell, str) and is_number(as_number(cell)) for cell in cells)
+    ):
+        raise InputError(
+            f"{seen.source} has names of rows, and numbers written as text: convert them (in pandas, "
+            "frame.astype(float)) for a matrix, or set layout='edges' if they are labels"
+        )
+
+
+def _refuse_thousands(seen: Evidence) -> None:
+    """Raise InputError for a column of numbers whose thousands are marked, such as 1,869: they are no labels."""
+    for at, column in enumerate(seen.columns):
+        words = [cell for cell in column if isinstance(cell, str)]
+        if words and all(map(_THOUSANDS.match, words)):
+            raise InputError(
+                f"{seen.source}: {seen.name(at) or f'column {at + 1}'} holds numbers with marked thousands, such as "
+                f"{words[0]!r}; write them without marks, or set layout='edges' (--layout edges) if they are labels"
+            )
 
 
 def _has_times(seen: Evidence) -> bool:
     """Return whether the fourth column holds times: seconds since 1970, or numbers that never fall."""
     times = [cell for cell in seen.columns[3] if isinstance(cell, int | float)]
-    rise = len(times) >= _SORTED_ROWS and all(a <= b for a, b in itertools.pairwise(times))
+    rise = len(times) >= _SORTED_ROWS and len(set(times)) > 1 and all(a <= b for a, b in itertools.pairwise(times))
     return rise or len(times) < len(seen.columns[3]) or all(time >= _LEAST_TIME for time in times)
 
 
@@ -226,13 +306,14 @@ def _may_be_edges(seen: Evidence) -> bool:
     if seen.row_names is not None:
         return False
     u, v = (seen.columns[at] for at in seen.ends)
-    if any(isinstance(cell, bool) or (isinstance(cell, float) and cell != int_or_none(cell)) for cell in (*u, *v)):
+    numbers = [cell for end in (u, v) if not any(isinstance(cell, str) for cell in end) for cell in end]
+    if any(isinstance(cell, bool) or (isinstance(cell, float) and cell != int_or_none(cell)) for cell in numbers):
         return False
-    if any({str(cell).lower() for cell in end} <= {"true", "false"} for end in (u, v)):
+    if _are_truth_values(seen):
         return False
     if seen.key is not None:
-        if seen.key not in seen.ends and not isinstance(seen.columns[seen.key][0], int):
-            return False  # names of rows before two columns of numbers
+        if seen.key not in seen.ends:
+            return isinstance(seen.columns[seen.key][0], int)  # else names of rows before two columns of numbers
         has_words = isinstance(seen.columns[seen.key][0], str) and not is_number(as_number(seen.name(seen.key)))
         if has_words and seen.names and all(is_number(as_number(seen.name(at))) for at in seen.values):
             return False  # numbers as names of columns
@@ -293,63 +374,6 @@ def _are_ids(seen: Evidence) -> bool:
     return all(min(ids) in (0, 1) and max(ids) - min(ids) + 1 == len(ids) for ids in ends) and max(map(max, ends)) >= 7
 
 
-def _is_like_groups(seen: Evidence) -> bool:
-    """Return whether rows of one length may be groups: their entries differ, and all columns share their labels."""
-    if seen.names or len(seen.rows) < 2 or seen.ends != (0, 1) or seen.width > 64:
-        return False
-    if any(cell is None for row in seen.rows for cell in row):
-        return False
-    if len(seen.rows) == 2:  # too few to tell attributes from members
-        is_open = seen.width > 2 and not (seen.has_blanks or seen.are_asked_ends or seen.signed)
-        return is_open and all(isinstance(cell, str) and cell not in _ARROWS for row in seen.rows for cell in row)
-    labels = [set(column) for column in seen.columns]
-    if seen.width == 2:
-        rows = list(map(tuple, seen.rows))
-        again = len(rows) - len(set(rows))
-        rising = all(_rises(row) for row in rows)
-        return rising and 4 * again >= len(rows) and bool(labels[0] & labels[1])
-    if any(len(set(row)) < len(row) for row in seen.rows):
-        return False
-    before = set().union(*labels[:2])
-    shared = all(2 * len(each & before) >= max(1, len(each)) for each in labels[2:])
-    last = set().union(*labels[2:])
-    rising = all(_rises(row) for row in seen.rows)
-    return shared and (rising or 2 * len(last & before) >= len(before)) and len(last) > 1
-
-
-def _is_like_named_groups(seen: Evidence) -> bool:
-    """Return whether rows of one length may be groups behind their names: all words, and no two begin alike."""
-    if seen.names or len(seen.rows) < 2 or seen.width < 3 or seen.ends != (0, 1) or seen.are_asked_ends:
-        return False
-    first, *others = seen.columns
-    cells = [cell for column in others for cell in column]
-    if not all(isinstance(cell, str) and cell not in _ARROWS for cell in cells) or not all(_first_fields(seen)):
-        return False
-    # Names that hold blanks have an error of their own.
-    cells = [*first, *cells]
-    return not (seen.has_blanks and any(str(cell).isalpha() or str(cell).startswith('"') for cell in cells))
-
-
-def _is_wide_and_bare(seen: Evidence) -> bool:
-    """Return whether rows without names are long, as edges seldom are.
-
-    They hold words in four columns or more, or have five columns or more that are not all numbers.
-    """
-    if seen.names or seen.width < 4 or seen.ends != (0, 1) or seen.are_asked_ends or seen.signed or seen.filtered:
-        return False
-    others = seen.columns[1:]
-    if any(cell in _ARROWS for column in others for cell in column):
-        return False
-    return seen.width > 4 or all(isinstance(cell, str) for column in others for cell in column)
-
-
-def _rises(row: Sequence[Any]) -> bool:
-    try:
-        return all(a < b for a, b in itertools.pairwise(row))
-    except TypeError:
-        return False
-
-
 def _is_square(seen: Evidence) -> bool:
     n_rows, n_columns = seen.sizes
     is_whole = seen.places is not None or (seen.is_value_table and seen.complete and n_rows == seen.size)
@@ -379,32 +403,27 @@ def _is_clear_adjacency(seen: Evidence) -> bool:
     return seen.sizes[0] >= _CLEAR_ADJACENCY and are_two_colours(u.tolist(), v.tolist())
 
 
-def _first_fields(seen: Evidence) -> tuple[bool, bool]:
-    """Return whether the first fields of all lines differ, and whether none of them occurs in another place."""
-    firsts = [row[0] for row in seen.rows if row]
-    others = {cell for row in seen.rows for cell in row[1:]}
-    return len(set(firsts)) == len(firsts), not others & set(firsts)
-
-
 def _decide_lists(seen: Evidence, bipartite: bool) -> Plan:
     """Decide between groups and neighbour lists, for lines of different lengths."""
-    differ, apart = _first_fields(seen)
+    differ, apart = first_fields(seen)
     if seen.are_groups:
         _refuse_columns(seen)
     if differ and not apart and not bipartite:
         return _plan_lists(seen, "adjacency")
     if seen.are_groups and apart:
         return _plan_lists(seen, "groups")
-    if any(isinstance(cell, str) and cell.startswith(("{", "}")) for row in seen.rows for cell in row):
-        raise InputError(
-            f"{seen.source}: lines of different lengths with braces are no edge list, nor groups; write one edge a line"
-        )
     if differ and not apart:
         raise InputError(ambiguous(seen, "groups", "adjacency"))
     if not differ and any(row and isinstance(row[0], str) for row in seen.rows) and _share_of_shorts(seen) > 0.5:
         raise InputError(
             f"{seen.source}: most lines hold two fields, others more or fewer; if they are groups, a line each, set "
             "layout='groups' (--layout groups); if they are edges, layout='edges'"
+        )
+    lone = next((row[0] for row in seen.rows if len(row) == 1), None)
+    if differ and lone is not None and not seen.are_groups:
+        raise InputError(
+            f"{seen.source}: a line holds {lone!r} alone: a member if lines are groups without names, or the name of a "
+            "group without members; remove such lines, or begin all lines with the name of their group"
         )
     second = {row[1] for row in seen.rows if len(row) > 1}
     if differ and not _has_descriptions(seen) and len(second) == 1:
@@ -415,11 +434,23 @@ def _decide_lists(seen: Evidence, bipartite: bool) -> Plan:
     return _plan_lists(seen, "groups")
 
 
+def _refuse_braces(seen: Evidence) -> None:
+    """Raise InputError for cells that are braces, as in lists of neighbours with attributes, or in code."""
+    if any(
+        isinstance(cell, str) and (cell == "{}" or (seen.is_ragged and cell[:1] in "{}"))
+        for row in seen.rows
+        for cell in row
+        if cell
+    ):
+        raise InputError(f"{seen.source}: lines with braces are no edge list, nor groups; write one edge a line")
+
+
 def _refuse_columns(seen: Evidence) -> None:
     """Raise InputError for a dictionary of columns: its keys are usual names of ends, or members repeat."""
     keys, members = [str(row[0]) for row in seen.rows], [row[1:] for row in seen.rows]
+    are_usual = are_names(keys) or any(plain_name(key) in NAMES_OF_ROWS for key in keys)
     repeats = any(len(set(each)) < len(each) for each in members)
-    if 2 <= len(keys) <= 4 and len(set(map(len, members))) == 1 and (are_names(keys) or repeats):
+    if 2 <= len(keys) <= 4 and len(set(map(len, members))) == 1 and (are_usual or repeats):
         raise InputError(
             f"{seen.source} has the keys {', '.join(keys)}, each with a list of {len(members[0]):,}: if these are "
             "columns whose rows are edges, pass pandas.DataFrame(...) of it; if they are groups and their members, set "
@@ -434,7 +465,7 @@ def _share_of_shorts(seen: Evidence) -> float:
 def _plan_lists(seen: Evidence, layout: Layout) -> Plan:
     if layout == "adjacency":
         return Plan(layout, 0, notes=("field 1 of a line is a vertex, the others are its neighbours",))
-    differ, apart = _first_fields(seen)
+    differ, apart = first_fields(seen)
     if not seen.are_groups and not _is_described(seen) and not (differ and apart and len(seen.rows) > 1):
         return Plan(layout, notes=("a line is a group; groups are numbered by their lines",))
     if _has_descriptions(seen):

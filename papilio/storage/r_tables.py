@@ -48,8 +48,10 @@ def names_with_rows(names: Sequence[bytes], rows: Sequence[Sequence[bytes]], *, 
         return []
     is_numbered = first == [b"%d" % at for at in range(1, len(rows) + 1)]
     ends_in_words = not any(not row[-1] or _NUMBER.fullmatch(row[-1]) for row in rows)
-    is_matrix = not any(map(_NUMBER.fullmatch, first)) and not any(
-        is_known_name(name.decode("latin-1")) for name in names
+    is_matrix = (
+        len(names) > 1
+        and not any(map(_NUMBER.fullmatch, first))
+        and not any(is_known_name(name.decode("latin-1")) for name in names)
     )
     is_matrix = is_matrix and all(_NUMBER.fullmatch(field) for row in rows for field in row[1:])
     return [b"", *names] if quoted or is_matrix or (is_numbered and ends_in_words) else []

@@ -11,10 +11,7 @@ import re
 from dataclasses import replace
 
 from papilio.errors import InputError
-from papilio.storage.column_choice import (
-    USUAL,
-    Columns,
-)
+from papilio.storage.column_choice import OTUS, USUAL, Columns, plain_name
 from papilio.storage.formats import (
     BLANKS,
     Declared,
@@ -24,11 +21,12 @@ from papilio.storage.formats import (
     TextLayout,
     check_declared,
     first_data,
+    has_leading_zero,
     is_integer,
     with_columns,
 )
 from papilio.storage.r_tables import is_quoted_table, is_tabbed_table
-from papilio.storage.text_table import MARKS, declared_mark, hold_first_line, read_table
+from papilio.storage.text_table import MARKS, declared_mark, hold_first_line, marks_of, read_table
 
 _STARTS: tuple[tuple[re.Pattern[bytes], str], ...] = (
     (re.compile(rb"<"), "XML or HTML (GraphML, GEXF)"),
@@ -64,6 +62,7 @@ def _is_json(line: bytes) -> bool:
         return line.startswith((b'{"', b'[{"', b"[["))
 
 
+_MARKDOWN = re.compile(rb"\|?[ \t]*:?-{3,}:?[ \t]*(\|[ \t]*:?-{3,}:?[ \t]*)+\|?[ \t]*\Z")
 _DIMACS = re.compile(rb"p\s+([A-Za-z]+)((?:\s+\d+){2,3})\s*\Z")
 _DIMACS_KINDS = (b"edge", b"edges", b"col", b"sp", b"tw", b"ocr", b"max", b"asn")
 _FIXED = ("konect", "sizes", "mtx", "dimacs")
@@ -83,6 +82,8 @@ def detect_layout(head: Head, options: ReadOptions) -> TextLayout:
         )
     if options.format is None:
         refuse_documents(head.name, first)
+        if any(map(_MARKDOWN.match, head.lines[:3])):
+            raise InputError(f"{head.name} is a table in Markdown; write it as CSV, without the line of dashes")
     chosen = options.format or (options.like.format if options.like else _sniff(head, first, options))
     if chosen in _FIXED and (options.columns.u, options.columns.v) != (None, None):
         raise InputError(
@@ -126,12 +127,10 @@ def _sniff(head: Head, first: bytes, options: ReadOptions) -> FormatName:
         return "snap" if first.startswith(b"#") else "edges"
     if b"::" in data[0] or head.name.startswith("u.data") or "_u.data" in head.name:
         return "movielens"
-    tabs = (
-        _is_regular(data, b"\t") or is_tabbed_table(data) or (_is_tabbed(data) and all(b"\t" in line for line in data))
-    )
+    tabs = _is_regular(data, b"\t") or is_tabbed_table(data) or _has_tabbed_words(data)
     if is_quoted_table(data):
         return "csv"
-    if any(mark in data[0] for mark in MARKS):
+    if marks_of(data):
         return "tsv" if tabs and not _is_marked(data) else "csv"
     if first.startswith(b"#"):
         return "tsv" if tabs and _is_named_table(head, data) else "snap"
@@ -139,16 +138,30 @@ def _sniff(head: Head, first: bytes, options: ReadOptions) -> FormatName:
 
 
 def _is_named_table(head: Head, data: list[bytes]) -> bool:
-    """Return whether the last comment before the data names more than two columns, separated by tabs."""
+    """Return whether the last comment before the data names columns: more than two of a table by tabs, or of OTUs."""
     at = next((at for at, line in enumerate(head.lines) if line == data[0]), 0)
+    names = head.lines[at - 1] if at else b""
     n_tabs = data[0].count(b"\t")
-    return at > 0 and n_tabs > 1 and head.lines[at - 1].count(b"\t") == n_tabs
+    first = re.split(rb"[\t,;|]", names)[0].decode(errors="replace")
+    return n_tabs == names.count(b"\t") > 1 or plain_name(first) in OTUS
 
 
 def _is_tabbed(data: list[bytes]) -> bool:
     """Return whether lines of different lengths are separated by tabs: groups."""
     counts = [line.count(b"\t") for line in data]
     return len(data) > 1 and 2 * sum(map(bool, counts)) >= len(data) and max(counts) > 2 and len(set(counts)) > 1
+
+
+_WORDS = re.compile(rb"[^\s\d] +[^\s\d]")
+
+
+def _has_tabbed_words(data: list[bytes]) -> bool:
+    """Return whether tabs separate groups: all lines contain them, or most do and fields are words with blanks."""
+    n_tabbed = sum(b"\t" in line for line in data)
+    if n_tabbed == len(data) and _is_tabbed(data):
+        return True
+    have_blanks = any(_WORDS.search(part) for line in data for part in line.split(b"\t"))
+    return 2 * n_tabbed >= len(data) and have_blanks and len({len(line.split()) for line in data}) > 1
 
 
 def _is_regular(data: list[bytes], mark: bytes) -> bool:
@@ -167,13 +180,15 @@ def _has_sizes(head: Head, data: list[bytes]) -> bool:
     """Return whether the first line of data contains n_u, n_v and the number of lines after it."""
     layout = TextLayout("sizes", next((mark for mark in MARKS if data and mark in data[0]), b""))
     header = layout.split(data[0]) if data else []
-    if len(header) != 3 or not all(map(bytes.isdigit, header)):
+    if len(header) != 3 or not all(map(bytes.isdigit, header)) or any(map(has_leading_zero, header)):
         return False
     n_u, n_v, n_lines = map(int, header)
     rest = [row for row in map(layout.split, data[1:]) if len(row) > 1 and is_integer(row[0])]
     if not rest:
         return n_lines == 0 and head.complete
-    if 0 in (n_u, n_v) or any(int(row[0]) > n_u or (is_integer(row[1]) and int(row[1]) > n_v) for row in rest):
+    pairs = [(int(row[0]), int(row[1])) for row in rest if is_integer(row[1])]
+    from_zero = any(0 in pair for pair in pairs)
+    if 0 in (n_u, n_v) or any(u + from_zero > n_u or v + from_zero > n_v for u, v in pairs):
         return False
     if len(rest[0]) != 3:
         return True

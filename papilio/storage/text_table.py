@@ -21,7 +21,7 @@ from papilio.storage.column_choice import (
     plain_name,
     show_column,
 )
-from papilio.storage.evidence import ABSENT, NAMES_OF_ROWS, PRESENT, Cell, Evidence, Layout
+from papilio.storage.evidence import NAMES_OF_ROWS, Cell, Evidence, Layout, is_counted
 from papilio.storage.formats import (
     BLANKS,
     FormatName,
@@ -37,15 +37,20 @@ from papilio.storage.formats import (
     is_integer,
     is_number,
     modal_row,
-    time_type,
     whole_part,
     with_columns,
 )
 from papilio.storage.layout import HEADER_NOTE, Plan, decide
+from papilio.storage.name_lines import (
+    DECIMAL_COMMA,
+    is_above_numbers,
+    is_apart,
+    is_header,
+    is_numbered,
+    names_rows,
+    occurs_again,
+)
 from papilio.storage.r_tables import is_quoted_table, names_with_rows
-
-_DECIMAL_COMMA = re.compile(rb"[+-]?\d+,\d+")
-
 
 _SEPARATOR = re.compile(rb'"?sep=(.)"?\s*\Z', re.IGNORECASE)
 """First line of a table that declares its separator, as Excel understands it."""
@@ -131,6 +136,7 @@ def read_table(head: Head, chosen: FormatName, options: ReadOptions) -> TextLayo
         seen = _seen(head, layout, _evident(head, layout, rows), options)
         plan = decide(seen, _asked_layout(options), bipartite=options.bipartite)
         _refuse_numbers_as_names(head, layout, seen, plan, options)
+        _refuse_lone_line(seen, plan)
         if plan.layout != "edges":
             before = layout if layout.held is None else before
             return _grid(head, before, replace(seen, rows=seen.rows[:1]), plan, options)
@@ -158,11 +164,20 @@ def declared_mark(head: Head) -> bytes:
     return b"" if found is None else found[1]
 
 
+def marks_of(data: Sequence[bytes]) -> list[bytes]:
+    """Return the delimiters of csv files in the first line, else those of most lines, if blanks separate none."""
+    present = [mark for mark in MARKS if data and mark in data[0]]
+    if present or len({len(line.split()) for line in data}) < 2:
+        return present
+    return [mark for mark in MARKS if 2 * sum(mark in line for line in data) >= len(data)]
+
+
 def _are_quoted(data: Sequence[bytes]) -> bool:
-    """Return whether all fields of a first line are quoted, and no field has other quotes: then they are no text."""
+    """Return whether quotes are no text: all of a first line are quoted, or quotes are doubled, and all have pairs."""
     rows = [[field.strip(BLANKS) for field in line.split(b"\t")] for line in data]
     fields = [field for row in rows for field in row if b'"' in field]
-    return bool(rows) and all(map(_QUOTED.match, rows[0])) and all(map(_QUOTED.match, fields))
+    is_sure = bool(rows) and (all(map(_QUOTED.match, rows[0])) or any(b'""' in field[1:-1] for field in fields))
+    return is_sure and all(map(_QUOTED.match, fields))
 
 
 _QUOTED = re.compile(rb'"([^"]|"")*"\Z')
@@ -190,6 +205,8 @@ def _refuse_numbers_as_names(head: Head, layout: TextLayout, seen: Evidence, pla
     """Raise InputError if the first row of a matrix without names may be names that are numbers, such as years."""
     if layout.names or options.header is not None or len(seen.rows) < 2 or len(seen.rows[0]) != seen.width:
         return
+    if _are_codes_above_numbers(seen.rows):
+        raise InputError(_doubtful_names(head, layout, seen.rows[0], "a row of data"))
     first = [seen.rows[0][at] for at in plan.values or range(seen.width)]
     if not plan.values and (plan.layout != "edges" or first != [*range(len(first))] or len(first) < 4):
         return
@@ -197,19 +214,51 @@ def _refuse_numbers_as_names(head: Head, layout: TextLayout, seen: Evidence, pla
         return
     numbers = range(len(first))
     if plan.key is None:
-        others = [row[at] for row in seen.rows[1:] if len(row) == seen.width for at in plan.values]
-        are_floats = all(isinstance(cell, float) for cell in others) and all(isinstance(cell, int) for cell in first)
-        is_doubtful = are_floats or (len(first) > 2 and first in ([*numbers], [at + 1 for at in numbers]))
+        others = [[row[at] for at in plan.values] for row in seen.rows[1:] if len(row) == seen.width]
+        are_floats = all(isinstance(cell, float) for row in others for cell in row)
+        repeat = [len({*row}) < len(row) for row in others]
+        are_zeros = 0 not in first and all(0 in row or twice for row, twice in zip(others, repeat, strict=True))
+        is_apart = len(others) > 1 and (are_zeros or (len(first) > 4 and all(repeat)))
+        is_doubtful = (are_floats or (len(first) > 2 and is_apart)) and all(isinstance(cell, int) for cell in first)
+        is_doubtful = is_doubtful or (len(first) > 2 and is_counted(first))
     else:
         corner = plain_name(str(seen.rows[0][plan.key]))
         is_usual = corner in NAMES_OF_ROWS | INDEXES | {"index"} or is_known_name(corner)
         is_doubtful = is_usual or 0 not in first or first == [*numbers]
     if is_doubtful:
-        shown = ", ".join(map(str, seen.rows[0][:6]))
+        raise InputError(_doubtful_names(head, layout, seen.rows[0], "a row of the matrix"))
+
+
+def _refuse_lone_line(seen: Evidence, plan: Plan) -> None:
+    """Raise InputError for one line, or one column, of numbers without names: a matrix, a group, or a name and more."""
+    if plan.layout != "matrix" or plan.is_asked or seen.names or seen.key is not None or not seen.complete:
+        return
+    is_line = all(row == seen.rows[0] for row in seen.rows) and len(set(seen.rows[0])) == seen.width > 2
+    if is_line or len(seen.rows) == 1 or seen.width == 1:
+        what = "column" if seen.width == 1 else "line" if len(seen.rows) == 1 else "line again and again"
         raise InputError(
-            f"{head.name}, line {layout.skip_lines + 1}: {shown}: names of columns, or a row of the matrix; --header "
-            "(header=True) if it contains names, else --no-header (header=False)"
+            f"{seen.source} is one {what}, of {max(seen.width, len(seen.rows)):,} numbers; set layout='matrix' "
+            "(--layout matrix) if these are entries, layout='groups' (--layout groups) for members of a group"
         )
+
+
+def _doubtful_names(head: Head, layout: TextLayout, first: Sequence[Cell], other: str) -> str:
+    shown = ", ".join(map(str, first[:6]))
+    return (
+        f"{head.name}, line {layout.skip_lines + 1}: {shown}: names of columns, or {other}; --header (header=True) if "
+        "it contains names, else --no-header (header=False)"
+    )
+
+
+def _are_codes_above_numbers(rows: Sequence[Sequence[Cell]]) -> bool:
+    """Return whether only the first of the rows has codes such as 007, and others numbers of other lengths."""
+    if len(rows) < 3:
+        return False
+    for first, *others in zip(*(row for row in rows if len(row) == len(rows[0])), strict=True):
+        is_code = isinstance(first, str) and first.isdigit() and all(map(is_plain_number, others))
+        if is_code and any(isinstance(cell, float) or len(str(cell)) != len(str(first)) for cell in others):
+            return True
+    return False
 
 
 def is_plain_number(cell: Cell) -> bool:
@@ -263,6 +312,15 @@ def _grid(head: Head, layout: TextLayout, seen: Evidence, plan: Plan, options: R
         labels[0] = "text"
     if plan.values:
         names = [layout.names[at].encode() for at in plan.values] if layout.names else []
+        if b"" in names:
+            raise InputError(
+                f"{head.name}, line {layout.skip_lines}: column {plan.values[names.index(b'')] + 1} has no name; if "
+                "this line is a title, remove it"
+            )
+        if any("\ufffd" in name for name in layout.names):
+            raise InputError(
+                f"{head.name}, line {layout.skip_lines}: names are not UTF-8; give its encoding (--encoding)"
+            )
         labels[1] = "text" if names and is_text(names) else "integer"
         if names and labels[1] == "integer" and list(map(int, names)) != list(range(1, len(names) + 1)):
             labels[1] = "text"
@@ -315,7 +373,7 @@ def _mark(head: Head, comments: tuple[bytes, ...], quotes: bool) -> bytes:
     data = [line for _, line in head.data_lines(comments)]
     if is_quoted_table(data):
         return b" "
-    present = [mark for mark in MARKS if data and mark in data[0]]
+    present = marks_of(data)
     if len(present) < 2:
         return present[0] if present else b","
     rows = {}
@@ -327,7 +385,8 @@ def _mark(head: Head, comments: tuple[bytes, ...], quotes: bool) -> bytes:
     if b";" in regular and not any(map(_COMMA_OF_TEXT.search, data)):
         return b";"  # all commas are decimal points
     whole = [mark for mark in regular if all(map(is_integer, rows[mark][0][:2]))]
-    return (whole or regular or present)[0]
+    found = whole or regular or present
+    return max(found, key=lambda mark: len(rows[mark][0])) if len(data) == 1 else found[0]
 
 
 def _skip_header(
@@ -346,19 +405,27 @@ def _skip_header(
     like = options.like
     if like is not None and like.names:
         names = tuple(part.decode(errors="replace") for part in line)
-        has_names = sorted(names) == sorted(like.names) or _is_header(line, second)
+        has_names = sorted(names) == sorted(like.names) or is_header(line, second)
         if not has_names and len(first) == len(like.names):
             return replace(layout, names=like.names), first
     guessed = False
     if has_names is None:
-        by_two = _is_header(line, second) or _is_numbered(line, second) or _names_rows(line, second)
-        has_names = by_two or _is_above_numbers(line, rows)
+        by_two = is_header(line, second) or is_numbered(line, second) or names_rows(line, second)
+        has_names = by_two or is_above_numbers(line, rows)
+        again = occurs_again(line, rows)
+        if has_names and again and not are_names([part.decode(errors="replace") for part in line]):
+            raise InputError(_doubtful_names(head, layout, [part.decode(errors="replace") for part in line], "an edge"))
         if not has_names and layout.format in ("csv", "tsv"):
-            guessed = has_names = _is_apart(line, [fields_of(layout, other) for other in data[1:]])
+            is_doubtful = len(line) == 2 and line[1].isdigit()
+            if is_doubtful and plain_name(line[0].decode(errors="replace")) in NAMES_OF_ROWS | {"id"}:
+                raise InputError(_doubtful_names(head, layout, [part.decode() for part in line], "an edge"))
+            guessed = has_names = is_apart(line, [fields_of(layout, other) for other in data[1:]])
     if has_names and not numbers and like is not None and not like.names:
         raise InputError(f"{head.name} has a line of names, but the first file has none; convert them one by one")
+    names = () if has_names and not guessed else _named_by_comment(head, layout, first)
+    if names and plain_name(names[0]) in OTUS:
+        has_names = False
     if not has_names:
-        names = _named_by_comment(head, layout, first)
         if names:
             return replace(layout, names=names), first
         asked = options.columns
@@ -369,6 +436,12 @@ def _skip_header(
     shown = ", ".join(part.decode(errors="replace") for part in line)
     if not second:
         raise InputError(f"{head.name} has names ({shown}) and no line of data")
+    is_title = len(line) > 1 and bool(line[0]) and not any(line[1:])
+    if is_title and len(line) == len(second) and any(any(row[1:]) for row in rows):
+        raise InputError(
+            f"{head.name}, line {layout.skip_lines + 1}: {shown}: one name for {len(second)} columns; if this line is "
+            "a title, remove it"
+        )
     after = replace(after, comments=layout.comments)
     if numbers:
         return replace(after, notes=(*after.notes, f"line {layout.skip_lines + 1} is a header: {shown}")), second
@@ -408,80 +481,8 @@ def _named_by_comment(head: Head, layout: TextLayout, first: list[bytes]) -> tup
     names = tuple(part.decode(errors="replace") for part in fields)
     if len(names) != len(first):
         return ()
-    is_table = layout.format in ("csv", "tsv") and (len(names) > 2 or plain_name(names[0]) in OTUS)
+    is_table = plain_name(names[0]) in OTUS or (layout.format in ("csv", "tsv") and len(names) > 2)
     return names if is_table or (are_names(names) and pick_ends(names) is not None) else ()
-
-
-def _is_header(first: list[bytes], second: list[bytes]) -> bool:
-    """Return whether the first of two rows contains names; ``second`` may be empty.
-
-    It does if every column that is numeric in the second row (at least one) is not numeric in the first, or if its
-    fields are usual column names.
-    """
-    if are_names([part.decode(errors="replace") for part in first]):
-        return True
-    if len(first) != len(second):
-        return False
-    numeric = [at for at, part in enumerate(second) if _is_numeric(part)]
-    return bool(numeric) and not any(_is_numeric(first[at]) for at in numeric)
-
-
-def _is_numeric(part: bytes) -> bool:
-    return time_type(part) != "text" or _DECIMAL_COMMA.fullmatch(part) is not None
-
-
-def _is_numbered(first: list[bytes], second: list[bytes]) -> bool:
-    """Return whether the first line has numbers as names, after the usual name of an index, often none."""
-    if len(first) < 2 or len(first) != len(second) or not second[0]:
-        return False
-    if plain_name(first[0].decode(errors="replace")) not in INDEXES:
-        return False
-    return all(map(_is_numeric, first[1:])) and len(set(first)) == len(first)
-
-
-def _names_rows(first: list[bytes], second: list[bytes]) -> bool:
-    """Return whether a line of four fields or more begins with a usual name of a column that names the rows."""
-    if not 3 < len(first) == len(second) or not second[0]:
-        return False
-    is_name = plain_name(first[0].decode(errors="replace")) in NAMES_OF_ROWS
-    return is_name and first[0] != second[0] and len(set(first)) == len(first)
-
-
-def _is_above_numbers(first: list[bytes], rows: list[list[bytes]]) -> bool:
-    """Return whether the first line has a word where all other lines (at least two) have numbers."""
-    columns = [*zip(*(row for row in rows if len(row) == len(first)), strict=True)]
-    if not columns:
-        return False
-    filled = [[part for part in column if cell_of(part) is not None] for column in columns]
-    numeric = [at for at, parts in enumerate(filled) if parts and len(columns[0]) > 1 and all(map(_is_numeric, parts))]
-    if any(isinstance(cell_of(first[at]), str) and not _is_numeric(first[at]) for at in numeric):
-        return True
-    marks = [at for at, column in enumerate(columns) if any(column) and all(map(_is_mark, column))]
-    if len(columns[0]) > 1 and len(marks) >= len(first) - 1 and not all(_is_mark(first[at]) for at in marks):
-        return True
-    # Codes such as 007 over numbers, after a word over words.
-    above = [first[at] for at in numeric]
-    are_codes = (
-        len(first) - 1 == len(above) > 1 and any(map(has_leading_zero, above)) and all(map(bytes.isdigit, above))
-    )
-    return are_codes and not any(has_leading_zero(field) for at in numeric for field in columns[at])
-
-
-def _is_mark(part: bytes) -> bool:
-    """Return whether a field is a word of a matrix for an entry or none, or empty."""
-    return not part or part.decode(errors="replace").lower() in ABSENT | PRESENT
-
-
-def _is_apart(first: list[bytes], rows: list[list[bytes]]) -> bool:
-    """Return whether a first line of words is apart from all others: no word of it occurs again in its column."""
-    if not rows or sum(map(bool, first)) < 2 or any(part and _is_numeric(part) for part in first):
-        return False
-    if Counter(map(len, rows)).most_common(1)[0][0] != len(first):
-        return False
-    if all(map(_is_mark, first)):
-        return False
-    again = {(at, part) for row in rows if row != first for at, part in enumerate(row)}
-    return not any(part and (at, part) in again for at, part in enumerate(first))
 
 
 def _with_labels(head: Head, layout: TextLayout, first: list[bytes], options: ReadOptions) -> TextLayout:
@@ -507,7 +508,7 @@ def _label_type(head: Head, layout: TextLayout, first: list[bytes], at: int) -> 
         others = [row[at] for row in rows if len(row) == len(first) and cell_of(row[at]) is not None]
         if others:
             return _label_type(head, layout, others[0:1] * len(first), at)
-    is_decimal = layout.point == "," and _DECIMAL_COMMA.fullmatch(part) is not None
+    is_decimal = layout.point == "," and DECIMAL_COMMA.fullmatch(part) is not None
     if (is_number(part) or is_decimal) and not part.lstrip(b"+-").isdigit():
         raise InputError(
             f"{head.name}, line {_line_of(head, layout, first)}: {part.decode()!r} in "
