@@ -165,6 +165,7 @@ def test_slices_of_few_items_are_launches_of_their_own(
     assert (len(launches) >= 3) == shares
     with monkeypatch.context() as patch:
         patch.setattr(most_finished, n_items * launches[0].launch.blocks)
+        engine._plans.clear()
         together = spy_launches(patch)
         assert_same(engine.run(prepared, 0, n_items, bounds), whole)
     assert len(together) < len(launches) or not shares
