@@ -199,9 +199,9 @@ def peak_memory_bytes() -> int:
     On Linux only since the current program started: ``ru_maxrss`` begins with the size of the parent process.
     """
     try:
-        status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
-        return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:")) * 1024
-    except (OSError, StopIteration):
+        with open("/proc/self/status", "rb", buffering=0) as file:
+            return int(file.read(1 << 13).partition(b"VmHWM:")[2].split(maxsplit=1)[0]) * 1024
+    except (OSError, IndexError):
         unit = 1 if sys.platform == "darwin" else 1024
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
@@ -231,9 +231,8 @@ def run_prepare(task: PrepareTask, worker: WorkerInfo) -> PrepareReport:
             if task.predict:
                 foresee_run(job, engine, held, worker, seconds)
             prepared, digest, forecast = held.prepared, held.costs_digest, held.forecast
-            costs = engine.work(prepared)
-        table = held.table_of(costs) if task.slot == 0 else None
-        n_items, work = costs.size, int(costs.sum())
+            table = held.table_of(engine) if task.slot == 0 else None
+        n_items, work = held.n_items, held.total_work
         n_bytes, decisions, settled = int(prepared.nbytes), prepared.decisions, prepared.settled
     return PrepareReport(
         worker=worker.name,

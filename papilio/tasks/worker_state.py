@@ -142,6 +142,7 @@ class PreparedGraph:
 
     def __post_init__(self) -> None:
         self.work = self.pace.ns_of(self.costs)
+        self._places = self.items.astype(np.float64)  # as np.interp reads them
         self._table: CostTable | None = None
         self._prober: Prober | None = None
 
@@ -158,11 +159,20 @@ class PreparedGraph:
             self.pace, self.work = pace, pace.ns_at(self.items, self.costs, costs, self.hands)
             self._table = None
 
-    def table_of(self, costs: NDArray[np.int64]) -> CostTable:
-        """Return the table of the predicted nanoseconds of items with these costs."""
+    def table_of(self, engine: Engine) -> CostTable:
+        """Return the table of the predicted nanoseconds of the items."""
         if self._table is None:
-            self._table = self.pace.time_table(costs, self.hands)
+            self._table = self.pace.time_table(engine.work(self.prepared), self.hands)
         return self._table
+
+    @property
+    def n_items(self) -> int:
+        return int(self.items[-1])
+
+    @property
+    def total_work(self) -> int:
+        """Cost of all items, in the engine's units of work."""
+        return int(self.costs[-1])
 
     @property
     def nbytes(self) -> int:
@@ -171,17 +181,17 @@ class PreparedGraph:
 
     def work_between(self, start: int, stop: int) -> float:
         """Return the predicted nanoseconds of the items [start, stop)."""
-        before, after = np.interp((start, stop), self.items, self.work)
+        before, after = np.interp((start, stop), self._places, self.work)
         return float(after - before)
 
     def times_of(self, start: int, stop: int) -> NDArray[np.float64]:
         """Return the predicted nanoseconds of each of the items [start, stop)."""
-        ends: NDArray[np.float64] = np.interp(np.arange(start, stop + 1), self.items, self.work)
+        ends: NDArray[np.float64] = np.interp(np.arange(start, stop + 1), self._places, self.work)
         return np.diff(ends)
 
     def work_within(self, start: int, stop: int, share: float) -> float:
         """Return the predicted nanoseconds of the first items of [start, stop) that make up ``share`` of the cost."""
-        first, last = np.interp((start, stop), self.items, self.costs)
+        first, last = np.interp((start, stop), self._places, self.costs)
         before, after = np.interp((first, first + share * (last - first)), self.costs, self.work)
         return float(after - before)
 
@@ -191,6 +201,8 @@ class PreparedGraph:
 
     def bounds(self, start: int, stop: int, slice_work: int) -> list[int]:
         """Return breakpoints inside (start, stop) about ``slice_work`` nanoseconds apart, ascending."""
+        if self.work_between(start, stop) < slice_work:
+            return []
         first = int(np.searchsorted(self.items, start, side="right"))
         last = int(np.searchsorted(self.items, stop, side="left"))
         work = self.work[first:last] - self.work[first - 1]

@@ -302,7 +302,7 @@ class BicliqueGpu(TreeEngine):
         index, (start, stop) = prepared.index, span
         pieces = Pieces(start, index.pieces_at(np.arange(start, stop + 1)))
         search = self._choose_search(prepared.algorithm, index, prepared.vertices)
-        return self._launch(search, prepared.classes, pieces, index.costs, cut, index.searched, own).stop
+        return self._launch(search, prepared.classes, pieces, lambda: index.costs, cut, index.searched, own).stop
 
     def _search(self, prepared: PreparedBicliqueGpu, span: tuple[int, int], cut: StopCheck) -> tuple[int, Cells]:
         """Search items, again with a larger table if one was full. Return the end of the run, and the cells."""

@@ -201,7 +201,7 @@ class CliqueGpu(TreeEngine):
             np.int32(prepared.max_later + 2), *arguments,
         )  # fmt: skip
         pieces = Pieces.of(*span)
-        return self._launch(prepared.search, prepared.classes, pieces, items.costs, cut, searched, own).stop
+        return self._launch(prepared.search, prepared.classes, pieces, lambda: items.costs, cut, searched, own).stop
 
     def _choose_search(self, algorithm: str, per: Granularity) -> TreeSearch:
         orients = algorithm == "orient"
@@ -396,7 +396,7 @@ class MaximalCliqueGpu(TreeEngine):
         )  # fmt: skip
         own = np.int32(prepared.least), sums, checksum, *arguments
         pieces = Pieces.of(*span)
-        end = self._launch(self._search, prepared.classes, pieces, items.costs, cut, searched, own).stop
+        end = self._launch(self._search, prepared.classes, pieces, lambda: items.costs, cut, searched, own).stop
         return end, sums, checksum
 
 

@@ -259,9 +259,11 @@ class MaximalBicliqueGpu(TreeEngine):
         limits = tuple(np.int32(min(limit, _MAX_INT)) for limit in asked)
         found = (counts.totals, counts.keys, counts.by_key, np.uint32(counts.keys.size), counts.full)
         start, stop = span
-        pieces, costs = Pieces(start, ranges.starts[start : stop + 1]), index.costs[ranges.items]
+        pieces = Pieces(start, ranges.starts[start : stop + 1])
         last = (*limits, np.int32(self.patience), *found, *arguments)
-        searched = self._launch(self._search, prepared.classes, pieces, costs, cut, first, last)
+        searched = self._launch(
+            self._search, prepared.classes, pieces, lambda: index.costs[ranges.items], cut, first, last
+        )
         children = self._load_children()
         if children is not None:
             begin, end = searched.span

@@ -100,12 +100,12 @@ class TreeEngine(Engine):
         search: TreeSearch,
         classes: Sequence[TreeClass],
         pieces: Pieces,
-        costs: NDArray[np.int64],
+        costs: Callable[[], NDArray[np.int64]],
         cut: StopCheck,
         first: tuple[Any, ...],
         last: tuple[Any, ...],
     ) -> Pieces:
-        """Search pieces; return the pieces searched. See :meth:`TreeLauncher.run`."""
+        """Search pieces, whose ``costs`` a new plan needs; return the pieces searched. See :meth:`TreeLauncher.run`."""
         if not classes or pieces.span[0] == pieces.span[1]:
             return pieces
         launcher = TreeLauncher(self.device, search, self._plan(search, classes, pieces, costs), pieces)
@@ -114,7 +114,7 @@ class TreeEngine(Engine):
         return searched
 
     def _plan(
-        self, search: TreeSearch, classes: Sequence[TreeClass], pieces: Pieces, costs: NDArray[np.int64]
+        self, search: TreeSearch, classes: Sequence[TreeClass], pieces: Pieces, costs: Callable[[], NDArray[np.int64]]
     ) -> LaunchPlan:
         """Return the launches of these pieces: those of the last run of the same graph, if they are the same."""
         bounds = pieces.starts_of(self._bounds)
@@ -124,7 +124,7 @@ class TreeEngine(Engine):
         asked = (search, pieces.span, bounds.tobytes(), layout)
         before = self._plans.get(classes[0])
         if before is None or before.asked != asked:
-            before = self._plans[classes[0]] = plan_launches(self.device, asked, within, costs, bounds)
+            before = self._plans[classes[0]] = plan_launches(self.device, asked, within, costs(), bounds)
         return before
 
     def _work_done(self) -> int:
