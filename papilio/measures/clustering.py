@@ -101,7 +101,7 @@ def cluster_pairs(
 ) -> dict[Layer, PairMeans]:
     """Return the clustering of every vertex of some layers; signs are ignored."""
     index = index_wedges(graph)
-    costs = {layer: wedge_costs(index.rows, layer_of(index, layer), signed=False) for layer in layers}
+    costs = {layer: wedge_costs(index.rows, layer_of(index, layer)) for layer in layers}
     total = sum(int(each.sum()) for each in costs.values())
     before, found = 0, {}
     for layer, own in costs.items():
@@ -155,19 +155,19 @@ def layer_of(index: WedgeIndex, layer: Layer) -> IndexedLayer:
 
 
 @compiled
-def _add_costs(rows: WedgeRows, first: Index, sign_bits: Index, costs: Ints) -> None:
+def _add_costs(rows: WedgeRows, first: Index, costs: Ints) -> None:
     middles = rows.n_u if first < rows.n_u else 0
     for rank in range(costs.size):
         for at in range(rows.offsets[first + rank], rows.offsets[first + rank + 1]):
-            middle = middles + np.int64(rows.ids[at] >> sign_bits)
+            middle = middles + np.int64(rows.ids[at])
             costs[rank] += rows.offsets[middle + 1] - rows.offsets[middle]
 
 
-def wedge_costs(rows: WedgeRows, layer: IndexedLayer, *, signed: bool) -> Ints:
+def wedge_costs(rows: WedgeRows, layer: IndexedLayer) -> Ints:
     """Return the number of wedges that start at each rank, including wedges back to itself, plus 1; int64, shape
     (n,)."""
     costs = np.ones(layer.n, np.int64)
-    _add_costs(rows, layer.first, int(signed), costs)
+    _add_costs(rows, layer.first, costs)
     return costs
 
 

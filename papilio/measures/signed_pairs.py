@@ -1,10 +1,10 @@
 """Pairs of vertices of a layer by the signs at their common neighbours, on CPU threads.
 
-A vertex walks its wedges and counts, for every vertex that it meets, the common neighbours of each kind: ``++`` (both
-edges positive), ``+-`` (different signs) and ``--``. The six classes of the pair are products of these three numbers,
-computed at once, without a list of pairs. The best pairs of a thread are in a heap of at most ``k`` rows; pairs are
-totally ordered (more butterflies first, then the lesser ids), so the best of all threads together do not depend on the
-assignment of pairs to threads.
+The walk of the census (:mod:`papilio.kernels.wedge.loops`) meets every pair once, with its common neighbours of each
+kind: ``++`` (both edges positive), ``+-`` (different signs) and ``--``. The six classes of the pair are products of
+these three numbers, computed at once, without a list of pairs. The best pairs of a thread are in a heap of at most
+``k`` rows; pairs are totally ordered (more butterflies first, then the lesser ids), so the best of all threads together
+do not depend on the assignment of pairs to threads.
 
 Exactness: the three numbers of a pair of degrees d and e sum to at most min(d, e) < 2^31, so its classes together are
 below 2^61. The sums over pairs are kept as in :mod:`papilio.kernels.wedge.loops`; the sums of a vertex are bounded when
@@ -14,22 +14,28 @@ the graph is indexed.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
 from papilio.kernels.exact import check_vertices
-from papilio.kernels.jit import Ids, Index, Ints, Sums, compiled
-from papilio.kernels.wedge.graph import WedgeRows
-from papilio.kernels.wedge.loops import add_to_sums, join_sums
+from papilio.kernels.jit import Counters, Index, Ints, Sums, compiled, fetch_add, inlined
+from papilio.kernels.wedge.graph import FOUR_KINDS, WedgeIndex, WedgeRows
+from papilio.kernels.wedge.loops import (
+    Tables,
+    add_to_sums,
+    for_each_start,
+    join_sums,
+    make_tables,
+    scan_start,
+    visit_ends,
+)
 from papilio.kernels.wedge.signed_loops import index_signed
-from papilio.measures.clustering import Report, layer_of, run_reported, wedge_costs
+from papilio.measures.clustering import Report, layer_of, run_reported
 from papilio.motifs import CENSUS_CLASSES
 from papilio.parts import Layer
-
-_KINDS = 3
-"""Counters of a vertex met: for ``++``, ``+-`` and ``--``, by the number of negative edges."""
 
 _CLASSES = len(CENSUS_CLASSES)
 
@@ -39,42 +45,28 @@ _HEAP_COLUMNS = 6
 _INDEX_BYTES_PER_EDGE, _INDEX_BYTES_PER_VERTEX = 48, 104
 """Host memory of the graph and its index, while they are made."""
 
-_SIDE_BYTES_PER_VERTEX, _THREAD_BYTES_PER_VERTEX = 144, 16
+_SIDE_BYTES_PER_VERTEX, _THREAD_BYTES_PER_VERTEX = 144, 20
 """Additional host memory per vertex of the pair side: its classes and costs, and counters of each thread."""
 
-_Met = tuple[Ids, Ids, Ints, Ints]
-"""Counters of the vertices met, zero between starts, and the ids of these; room for the numbers of one pair."""
+
+class _Pair(NamedTuple):
+    """The numbers of one pair, overwritten by the next one."""
+
+    common: Ints  # shape (3,): common neighbours ++, --, +-
+    classes: Ints  # shape (6,)
 
 
-@compiled
-def _meet(rows: WedgeRows, row: Index, whole: bool, counters: Ids, met: Ids) -> int:
-    """Count the common neighbours of a row with others of its layer; return the number of others in ``met``.
+@inlined
+def _take(counters: Counters, place: Index, pair: _Pair) -> bool:
+    """Write the common neighbours ``++``, ``--``, ``+-`` of a pair and its six classes, if it has a butterfly.
 
-    With ``whole`` these are all others and the row itself, else only the rows that precede it.
+    Its counters are for ``++``, ``+-``, ``-+`` and ``--``.
     """
-    middles = rows.n_u if row < rows.n_u else 0
-    n_met = 0
-    for at in range(rows.offsets[row], rows.offsets[row + 1]):
-        entry = np.int64(rows.ids[at])
-        middle = middles + (entry >> 1)
-        begin = rows.offsets[middle]
-        stop = rows.offsets[middle + 1] if whole else begin + np.int64(rows.prefix[at])
-        for to in range(begin, stop):
-            other = np.int64(rows.ids[to])
-            place = _KINDS * (other >> 1)
-            if counters[place] == 0 and counters[place + 1] == 0 and counters[place + 2] == 0:
-                met[n_met] = other >> 1
-                n_met += 1
-            counters[place + (entry & 1) + (other & 1)] += np.uint32(1)
-    return n_met
-
-
-@compiled
-def _take(counters: Ids, end: Index, common: Ints, classes: Ints) -> None:
-    """Write the common neighbours ``++``, ``--``, ``+-`` of a pair and its six classes; zero its counters."""
-    place = _KINDS * end
-    a, t, b = np.int64(counters[place]), np.int64(counters[place + 1]), np.int64(counters[place + 2])
-    counters[place : place + _KINDS] = 0
+    common, classes = pair
+    a, b = np.int64(counters[place]), np.int64(counters[place + 3])
+    t = np.int64(counters[place + 1]) + np.int64(counters[place + 2])
+    if a + t + b < 2:
+        return False
     common[0], common[1], common[2] = a, b, t
     classes[0] = a * (a - 1) // 2
     classes[1] = a * b
@@ -82,6 +74,7 @@ def _take(counters: Ids, end: Index, common: Ints, classes: Ints) -> None:
     classes[3] = t * (t - 1) // 2
     classes[4] = a * t
     classes[5] = b * t
+    return True
 
 
 @compiled
@@ -130,50 +123,86 @@ def _offer(heap: Ints, size: Ints) -> None:
         at = worst
 
 
-@compiled
-def _find_pairs(
-    rows: WedgeRows, items: Ints, start: Index, stop: Index, first: Index, order: NDArray[np.int32],
-    chosen: NDArray[np.bool_], counters: Ids, met: Ids, common: Ints, classes: Ints, heap: Ints, size: Ints, sums: Sums,
-) -> None:  # fmt: skip
-    """Add the classes of the pairs of ``items[start:stop]`` to the sums, and offer each pair to the heap.
+class _Best(NamedTuple):
+    """The search of one thread for pairs."""
 
-    ``chosen`` selects the classes whose butterflies order the pairs; ``first`` is the first row of the layer,
-    ``order`` its ids by rank.
-    """
-    last = heap.shape[0] - 1
-    for item in range(start, stop):
-        row = items[item]
-        own = order[row - first]
-        for place in range(_meet(rows, row, False, counters, met)):
-            end = np.int64(met[place])
-            _take(counters, end, common, classes)
-            asked = np.int64(0)
-            for each in range(_CLASSES):
-                add_to_sums(sums[each], np.uint64(classes[each]))
-                if chosen[each]:
-                    asked += classes[each]
-            if asked > 0 and (size[0] < last or asked >= heap[0, 0]):
-                heap[last, 0] = asked
-                heap[last, 1] = min(own, order[end])
-                heap[last, 2] = max(own, order[end])
-                for each in range(common.size):
-                    heap[last, 3 + each] = common[each]
-                _offer(heap, size)
+    first: int  # first row of the layer
+    order: NDArray[np.int32]  # ids of the layer by rank
+    chosen: NDArray[np.bool_]  # classes whose butterflies order the pairs
+    pair: _Pair
+    heap: Ints
+    size: Ints  # kept pairs, shape (1,)
+    sums: Sums  # of the classes of all pairs
+
+
+@inlined
+def _offer_end(counters: Counters, place: Index, state: tuple[_Best, Index]) -> None:
+    """Add the classes of a pair to the sums, and offer it to the heap."""
+    best, row = state
+    if not _take(counters, place, best.pair):
+        return
+    common, classes = best.pair
+    heap, last, asked = best.heap, best.heap.shape[0] - 1, np.int64(0)
+    for each in range(_CLASSES):
+        add_to_sums(best.sums[each], np.uint64(classes[each]))
+        if best.chosen[each]:
+            asked += classes[each]
+    if asked > 0 and (best.size[0] < last or asked >= heap[0, 0]):
+        own, other = best.order[row - best.first], best.order[place >> 2]
+        heap[last, 0] = asked
+        heap[last, 1] = min(own, other)
+        heap[last, 2] = max(own, other)
+        for each in range(common.size):
+            heap[last, 3 + each] = common[each]
+        _offer(heap, best.size)
+
+
+@compiled
+def _offer_start(rows: WedgeRows, row: Index, counters: Counters, tables: Tables, best: _Best) -> None:
+    top, wedges = scan_start(rows, row, counters, tables.sums)
+    visit_ends(rows, row, counters, top, wedges, _offer_end, (best, row))
+
+
+@compiled
+def _find_pairs(rows: WedgeRows, items: Ints, start: Index, stop: Index, tables: Tables, best: _Best) -> None:
+    """Add the classes of the pairs of ``items[start:stop]`` to the sums, and offer each pair to the heap."""
+    for_each_start(rows, items, start, stop, tables, _offer_start, best)
+
+
+@inlined
+def _sum_end(counters: Counters, place: Index, state: tuple[_Pair, Ints, Ints, Index]) -> None:
+    """Add the classes of a pair to ``own`` and to its end, a rank of ``n``."""
+    pair, own, counts, n = state
+    if _take(counters, place, pair):
+        for each in range(_CLASSES):
+            if pair.classes[each]:
+                own[each] += pair.classes[each]
+                fetch_add(counts, each * n + (place >> 2), pair.classes[each])
+
+
+@compiled
+def _sum_start(
+    rows: WedgeRows, row: Index, counters: Counters, tables: Tables, state: tuple[_Pair, Ints, Ints, Index, Index]
+) -> None:
+    pair, own, counts, n, first = state
+    own[:] = 0
+    top, wedges = scan_start(rows, row, counters, tables.sums)
+    visit_ends(rows, row, counters, top, wedges, _sum_end, (pair, own, counts, n))
+    for each in range(_CLASSES):
+        if own[each]:
+            fetch_add(counts, each * n + row - first, own[each])
 
 
 @compiled
 def _sum_vertices(
-    rows: WedgeRows, start: Index, stop: Index, first: Index, counters: Ids, met: Ids, common: Ints, classes: Ints,
-    counts: Ints,
+    rows: WedgeRows, items: Ints, start: Index, stop: Index, tables: Tables, pair: _Pair, own: Ints, counts: Ints,
+    n: Index, first: Index,
 ) -> None:  # fmt: skip
-    """Write the classes of all pairs of each rank of ``[start, stop)`` to ``counts[:, rank]``."""
-    for rank in range(start, stop):
-        for place in range(_meet(rows, first + rank, True, counters, met)):
-            end = np.int64(met[place])
-            _take(counters, end, common, classes)
-            if end != rank:
-                for each in range(_CLASSES):
-                    counts[each, rank] += classes[each]
+    """Add the classes of the pairs of ``items[start:stop]`` to ``counts``, by class and rank, of both vertices.
+
+    All threads share the counts; ``own``, int64 (6,), is overwritten.
+    """
+    for_each_start(rows, items, start, stop, tables, _sum_start, (pair, own, counts, n, first))
 
 
 def bytes_of_pairs(n_vertices: int, n_side: int, n_edges: int, threads: int, k: int) -> int:
@@ -186,9 +215,9 @@ def bytes_of_pairs(n_vertices: int, n_side: int, n_edges: int, threads: int, k: 
     return _INDEX_BYTES_PER_EDGE * n_edges + _INDEX_BYTES_PER_VERTEX * n_vertices + per_side * n_side + heaps
 
 
-def _make_met(size: int) -> _Met:
-    counters, met = np.zeros(_KINDS * size, np.uint32), np.empty(size, np.uint32)
-    return counters, met, np.empty(_KINDS, np.int64), np.empty(_CLASSES, np.int64)
+def _make_state(index: WedgeIndex, n: int) -> tuple[Tables, _Pair]:
+    pair = _Pair(np.empty(3, np.int64), np.empty(_CLASSES, np.int64))
+    return make_tables(len(index.kinds) * n, index.max_degree), pair
 
 
 def find_pairs(
@@ -205,25 +234,26 @@ def find_pairs(
     returned. The rows, int64 of shape (n, 6), are butterflies of the chosen classes, lesser id, larger id, common
     neighbours ``++``, ``--`` and ``+-``; by decreasing butterflies, then ids.
     """
-    index = index_signed(graph, side)
+    index = index_signed(graph, side, FOUR_KINDS)
     rows, items = index.rows, index.items
     n, first, order = layer_of(index, side)
     held = min(k, n * (n - 1) // 2) + 1
     mask = np.array(chosen, np.bool_)
 
-    def make_state() -> tuple[_Met, Ints, Ints, Sums]:
+    def make_state() -> tuple[Tables, _Best]:
+        tables, pair = _make_state(index, n)
         heap = np.empty((held, _HEAP_COLUMNS), np.int64)
-        return _make_met(n), heap, np.zeros(1, np.int64), np.zeros((_CLASSES, 2), np.uint64)
+        sums = np.zeros((_CLASSES, 2), np.uint64)
+        return tables, _Best(first, order, mask, pair, heap, np.zeros(1, np.int64), sums)
 
-    def find(state: tuple[_Met, Ints, Ints, Sums], start: int, stop: int) -> None:
-        met, heap, size, sums = state
-        _find_pairs(rows, items, start, stop, first, order, mask, *met, heap, size, sums)
+    def find(state: tuple[Tables, _Best], start: int, stop: int) -> None:
+        _find_pairs(rows, items, start, stop, *state)
 
     states = run_reported(index.costs, threads, make_state, find, report)
-    found = [np.empty((0, _HEAP_COLUMNS), np.int64), *(heap[: size[0]] for _, heap, size, _ in states)]
+    found = [np.empty((0, _HEAP_COLUMNS), np.int64), *(best.heap[: best.size[0]] for _, best in states)]
     pairs = np.concatenate(found)
     best = np.lexsort((pairs[:, 2], pairs[:, 1], -pairs[:, 0]))[:k]
-    totals = (sum(join_sums(sums[each]) for *_, sums in states) for each in range(_CLASSES))
+    totals = (sum(join_sums(state.sums[each]) for _, state in states) for each in range(_CLASSES))
     return pairs[best], tuple(totals)
 
 
@@ -235,16 +265,19 @@ def sum_vertices(
     The counts, uint64 of shape (6, n), are by class, in the order of ``CENSUS_CLASSES``, and id.
     CapacityError if a vertex could be in more than 2^63 - 1 butterflies.
     """
-    index = index_signed(graph, side)
+    index = index_signed(graph, side, FOUR_KINDS)
     check_vertices(graph, index.max_degree, has_edges=False)
-    layer = layer_of(index, side)
-    rows, counts = index.rows, np.zeros((_CLASSES, layer.n), np.int64)
+    n, first, order = layer_of(index, side)
+    rows, items, counts = index.rows, index.items, np.zeros((_CLASSES, n), np.int64)
+    shared = counts.reshape(-1)
 
-    def add(state: _Met, start: int, stop: int) -> None:
-        _sum_vertices(rows, start, stop, layer.first, *state, counts)
+    def make_state() -> tuple[Tables, _Pair, Ints]:
+        return *_make_state(index, n), np.empty(_CLASSES, np.int64)
 
-    costs = wedge_costs(rows, layer, signed=True)
-    run_reported(costs, threads, lambda: _make_met(layer.n), add, report)
-    by_id = np.empty((_CLASSES, layer.n), np.uint64)
-    by_id[:, layer.order] = counts
+    def add(state: tuple[Tables, _Pair, Ints], start: int, stop: int) -> None:
+        _sum_vertices(rows, items, start, stop, *state, shared, n, first)
+
+    run_reported(index.costs, threads, make_state, add, report)
+    by_id = np.empty((_CLASSES, n), np.uint64)
+    by_id[:, order] = counts
     return by_id

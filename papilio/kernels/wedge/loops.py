@@ -28,12 +28,13 @@ the edge (u, v) is given by its opposite edge, so a support is below the number 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.kernels.jit import Bools, Counters, EdgeIds, Ids, Index, Ints, Sums, compiled
+from papilio.kernels.jit import Bools, Counters, EdgeIds, Ids, Index, Ints, Sums, compiled, inlined
 from papilio.kernels.wedge.graph import ONE_KIND, Kinds, WedgeRows
 
 NARROW_LIMIT = np.iinfo(np.uint8).max
@@ -49,6 +50,16 @@ _CLEAR_BYTES_PER_WEDGE = 16
 
 A vector store clears 32 bytes in the time the other method, a second walk over the prefixes, stores one counter.
 """
+
+
+State = Any
+"""Further arguments of a compiled function that is given to another one."""
+
+Work = Callable[[Any, Any, Any, Any, State], None]
+"""Compiled: rows, start row, counters, tables, state."""
+
+Visit = Callable[[Any, Any, State], None]
+"""Compiled: counters, place, state."""
 
 
 class Tables(NamedTuple):
@@ -158,6 +169,46 @@ def scan_start(rows: WedgeRows, row: Index, counters: Counters, sums: Sums) -> t
     return top, wedges
 
 
+@inlined
+def for_each_start(
+    rows: WedgeRows, items: Ints, start: Index, stop: Index, tables: Tables, work: Work, state: State
+) -> None:
+    """Call ``work(rows, row, counters, tables, state)`` for the items, with counters wide enough for the row."""
+    for item in range(start, stop):
+        row = items[item]
+        if rows.offsets[row + 1] - rows.offsets[row] <= NARROW_LIMIT:
+            work(rows, row, tables.narrow, tables, state)
+        else:
+            work(rows, row, tables.wide, tables, state)
+
+
+@inlined
+def visit_ends(
+    rows: WedgeRows, row: Index, counters: Counters, top: Index, wedges: Index, visit: Visit, state: State
+) -> None:
+    """Call ``visit(counters, place, state)`` for the counters of a start, and zero them, by the cheaper method.
+
+    ``place`` is a counter, or with four kinds the first of an end's counters; these may be zero. ``top`` and ``wedges``
+    are the results of :func:`scan_start`.
+    """
+    group = 4 if len(rows.kinds) == 4 else 1
+    if is_span_cheaper(counters, top, wedges):
+        for place in range(0, top, group):
+            visit(counters, place, state)
+        for place in range(top):
+            counters[place] = 0
+        return
+    middles = first_middle(rows, row)
+    for at in range(rows.offsets[row], rows.offsets[row + 1]):
+        middle, sign = open_middle(rows, middles, at)
+        begin = rows.offsets[middle]
+        for to in range(begin, begin + np.int64(rows.prefix[at])):
+            touched = np.int64(counter_of(rows.ends[to], sign, rows.kinds)) & -group
+            visit(counters, touched, state)
+            for each in range(group):
+                counters[touched + each] = 0
+
+
 @compiled
 def clear_start(rows: WedgeRows, row: Index, counters: Counters, top: Index, wedges: Index) -> None:
     """Zero every counter that the start has touched, by the cheaper method."""
@@ -174,58 +225,43 @@ def clear_start(rows: WedgeRows, row: Index, counters: Counters, top: Index, wed
 
 
 @compiled
+def _count_start(rows: WedgeRows, row: Index, counters: Counters, tables: Tables, state: None) -> None:
+    top, wedges = scan_start(rows, row, counters, tables.sums)
+    clear_start(rows, row, counters, top, wedges)
+
+
+@compiled
 def count_total(rows: WedgeRows, items: Ints, start: Index, stop: Index, tables: Tables) -> None:
     """Add the butterflies of ``items[start:stop]`` to the sums."""
-    for item in range(start, stop):
-        row = items[item]
-        if rows.offsets[row + 1] - rows.offsets[row] <= NARROW_LIMIT:
-            top, wedges = scan_start(rows, row, tables.narrow, tables.sums)
-            clear_start(rows, row, tables.narrow, top, wedges)
-        else:
-            top, wedges = scan_start(rows, row, tables.wide, tables.sums)
-            clear_start(rows, row, tables.wide, top, wedges)
+    for_each_start(rows, items, start, stop, tables, _count_start, None)
+
+
+@inlined
+def _credit_end(counters: Counters, place: Index, state: tuple[Sums, Index, Index]) -> None:
+    """Add C(c, 2) of a counter c to its end, a row from ``first_end`` on."""
+    counts, first_end, signed = state
+    if counters[place] > 1:
+        counts[first_end + (place >> signed)] += take_pairs(np.uint64(counters[place]))
 
 
 @compiled
-def _credit_ends(rows: WedgeRows, row: Index, counters: Counters, top: Index, wedges: Index, counts: Sums) -> None:
-    """Add C(c, 2) for every counter c to the other end of the start, and zero it."""
-    first_end, middles = (rows.ends_at, rows.n_u) if row < rows.n_u else (rows.n_u, 0)
-    signed = np.int64(len(rows.kinds) > 1)
-    if is_span_cheaper(counters, top, wedges):
-        for place in range(top):
-            if counters[place] > 1:
-                counts[first_end + (place >> signed)] += take_pairs(np.uint64(counters[place]))
-        for place in range(top):
-            counters[place] = 0
-        return
-    for at in range(rows.offsets[row], rows.offsets[row + 1]):
-        middle, sign = open_middle(rows, middles, at)
-        begin = rows.offsets[middle]
-        for to in range(begin, begin + np.int64(rows.prefix[at])):
-            touched = counter_of(rows.ends[to], sign, rows.kinds)
-            if counters[touched] > 1:
-                pairs = take_pairs(np.uint64(counters[touched]))
-                counts[first_end + (np.int64(rows.ends[to]) >> signed)] += pairs
-            counters[touched] = 0
-
-
-@compiled
-def _vertices_of_start(rows: WedgeRows, row: Index, counters: Counters, own: Sums, sums: Sums, counts: Sums) -> None:
-    middles = first_middle(rows, row)
+def _vertices_of_start(rows: WedgeRows, row: Index, counters: Counters, tables: Tables, counts: Sums) -> None:
+    middles, own = first_middle(rows, row), tables.own
     own[:] = 0
     top, wedges = scan_start(rows, row, counters, own)
     if own[0] == 0:
         clear_start(rows, row, counters, top, wedges)
         return
     counts[row] += own[0]
-    add_to_sums(sums, own[0])
+    add_to_sums(tables.sums, own[0])
     for at in range(rows.offsets[row], rows.offsets[row + 1]):
         length = np.int64(rows.prefix[at])
         if length:
             middle, sign = open_middle(rows, middles, at)
             begin = rows.offsets[middle]
             counts[middle] += _sum_counters(rows.ends, begin, begin + length, sign, rows.kinds, counters)
-    _credit_ends(rows, row, counters, top, wedges, counts)
+    first_end = rows.ends_at if row < rows.n_u else rows.n_u
+    visit_ends(rows, row, counters, top, wedges, _credit_end, (counts, first_end, np.int64(len(rows.kinds) > 1)))
 
 
 @compiled
@@ -235,20 +271,15 @@ def count_vertices(rows: WedgeRows, items: Ints, start: Index, stop: Index, tabl
     ``counts`` (one entry per row) belongs to the calling thread. The butterflies of one start are among the butterflies
     of one vertex, below 2^63 by the check at preparation.
     """
-    for item in range(start, stop):
-        row = items[item]
-        if rows.offsets[row + 1] - rows.offsets[row] <= NARROW_LIMIT:
-            _vertices_of_start(rows, row, tables.narrow, tables.own, tables.sums, counts)
-        else:
-            _vertices_of_start(rows, row, tables.wide, tables.own, tables.sums, counts)
+    for_each_start(rows, items, start, stop, tables, _vertices_of_start, counts)
 
 
 @compiled
 def _edges_of_start(
-    rows: WedgeRows, edge_ids: EdgeIds, row: Index, counters: Counters, sums: Sums, support: Sums
+    rows: WedgeRows, row: Index, counters: Counters, tables: Tables, state: tuple[EdgeIds, Sums]
 ) -> None:
-    middles = first_middle(rows, row)
-    top, wedges = scan_start(rows, row, counters, sums)
+    middles, (edge_ids, support) = first_middle(rows, row), state
+    top, wedges = scan_start(rows, row, counters, tables.sums)
     for at in range(rows.offsets[row], rows.offsets[row + 1]):
         length = np.int64(rows.prefix[at])
         if length:
@@ -266,12 +297,7 @@ def count_start_edges(
     The rows have no signs. The items are in one layer, so no other item writes the edges of a start: all threads share
     ``support`` (one entry per edge id).
     """
-    for item in range(start, stop):
-        row = items[item]
-        if rows.offsets[row + 1] - rows.offsets[row] <= NARROW_LIMIT:
-            _edges_of_start(rows, edge_ids, row, tables.narrow, tables.sums, support)
-        else:
-            _edges_of_start(rows, edge_ids, row, tables.wide, tables.sums, support)
+    for_each_start(rows, items, start, stop, tables, _edges_of_start, (edge_ids, support))
 
 
 class KeptStarts(NamedTuple):

@@ -19,7 +19,7 @@ from papilio.kernels.jit import Counters, Ids, Index, Ints, Sums, compiled, fetc
 from papilio.kernels.offsets import lower_bound
 from papilio.kernels.threads import ChunkRunner
 from papilio.kernels.wedge.graph import ONE_KIND, WedgeRows, order_falling
-from papilio.kernels.wedge.loops import NARROW_LIMIT, Tables, add_to_sums, clear_start, scan_start
+from papilio.kernels.wedge.loops import Tables, add_to_sums, clear_start, for_each_start, scan_start
 from papilio.parts import WedgePart
 
 _CHUNKS_PER_THREAD = 16
@@ -252,8 +252,9 @@ def index_wedge_part(part: WedgePart, threads: int) -> WedgePartIndex:
 
 @compiled
 def _part_edges_of_start(
-    rows: WedgeRows, row: Index, counters: Counters, own: Sums, sums: Sums, of_starts: Sums, of_ends: Sums
+    rows: WedgeRows, row: Index, counters: Counters, tables: Tables, state: tuple[Sums, Sums]
 ) -> None:
+    own, sums, (of_starts, of_ends) = tables.own, tables.sums, state
     own[:] = 0
     top, wedges = scan_start(rows, row, counters, own)
     if own[0] > 0 or own[1] > 0:
@@ -281,9 +282,4 @@ def count_part_edges(
     item writes the entries of a start, and additions to ends are atomic. Most wedges are alone between their ends, and
     write nothing.
     """
-    for item in range(start, stop):
-        row = items[item]
-        if rows.offsets[row + 1] - rows.offsets[row] <= NARROW_LIMIT:
-            _part_edges_of_start(rows, row, tables.narrow, tables.own, tables.sums, of_starts, of_ends)
-        else:
-            _part_edges_of_start(rows, row, tables.wide, tables.own, tables.sums, of_starts, of_ends)
+    for_each_start(rows, items, start, stop, tables, _part_edges_of_start, (of_starts, of_ends))

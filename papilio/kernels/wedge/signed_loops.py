@@ -12,18 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
-from papilio.kernels.jit import Counters, Ids, Index, Ints, Sums, compiled
+from papilio.kernels.jit import Counters, Ids, Index, Ints, Sums, compiled, inlined
 from papilio.kernels.wedge.graph import TWO_KINDS, Kinds, WedgeIndex, WedgeRows, index_wedges
 from papilio.kernels.wedge.loops import (
-    NARROW_LIMIT,
     Tables,
     add_to_sums,
-    counter_of,
-    first_middle,
-    is_span_cheaper,
-    open_middle,
+    for_each_start,
     scan_start,
     take_pairs,
+    visit_ends,
 )
 from papilio.parts import Layer
 
@@ -45,25 +42,16 @@ def index_signed(graph: BipartiteGraph, first_layer: Layer | None, kinds: Kinds 
     return replace(index, kinds=kinds, edge_ids=np.empty(0, index.edge_ids.dtype))
 
 
+@inlined
+def _bin_end(counters: Counters, place: Index, histogram: Sums) -> None:
+    if counters[place] > 1:
+        histogram[counters[place]] += _ONE
+
+
 @compiled
-def _histogram_of_start(rows: WedgeRows, row: Index, counters: Counters, sums: Sums, histogram: Sums) -> None:
-    """Process one start of :func:`count_histogram`: count, take every counter of at least 2 once, and clear."""
-    top, wedges = scan_start(rows, row, counters, sums)
-    if is_span_cheaper(counters, top, wedges):
-        for place in range(top):
-            if counters[place] > 1:
-                histogram[counters[place]] += _ONE
-        counters[:top] = 0
-        return
-    middles = first_middle(rows, row)
-    for at in range(rows.offsets[row], rows.offsets[row + 1]):
-        middle, sign = open_middle(rows, middles, at)
-        begin = rows.offsets[middle]
-        for to in range(begin, begin + np.int64(rows.prefix[at])):
-            touched = counter_of(rows.ends[to], sign, rows.kinds)
-            if counters[touched] > 1:
-                histogram[counters[touched]] += _ONE
-            counters[touched] = 0
+def _histogram_of_start(rows: WedgeRows, row: Index, counters: Counters, tables: Tables, histogram: Sums) -> None:
+    top, wedges = scan_start(rows, row, counters, tables.sums)
+    visit_ends(rows, row, counters, top, wedges, _bin_end, histogram)
 
 
 @compiled
@@ -72,21 +60,17 @@ def count_histogram(rows: WedgeRows, items: Ints, start: Index, stop: Index, tab
 
     ``histogram`` (one entry more than the largest degree) belongs to the calling thread.
     """
-    for item in range(start, stop):
-        row = items[item]
-        if rows.offsets[row + 1] - rows.offsets[row] <= NARROW_LIMIT:
-            _histogram_of_start(rows, row, tables.narrow, tables.sums, histogram)
-        else:
-            _histogram_of_start(rows, row, tables.wide, tables.sums, histogram)
+    for_each_start(rows, items, start, stop, tables, _histogram_of_start, histogram)
 
 
-@compiled
-def _classify_end(counters: Counters, place: Index, own_side: bool, classes: Sums) -> None:
-    """Add the butterflies of one pair to the sums of their classes, and zero its four counters.
+@inlined
+def _classify_end(counters: Counters, place: Index, state: tuple[Sums, bool]) -> None:
+    """Add the butterflies of one pair to the sums of their classes.
 
     ``own_side`` is true if the pair is in the layer that defines the class; see
     :mod:`papilio.kernels.wedge.signed_forms`.
     """
+    classes, own_side = state
     a, y = np.uint64(counters[place]), np.uint64(counters[place + 1])
     x, b = np.uint64(counters[place + 2]), np.uint64(counters[place + 3])
     if a + b + x + y > _ONE:
@@ -97,25 +81,15 @@ def _classify_end(counters: Counters, place: Index, own_side: bool, classes: Sum
         add_to_sums(classes[3], (same if own_side else split) + x * y)
         add_to_sums(classes[4], a * (x + y))
         add_to_sums(classes[5], b * (x + y))
-    counters[place : place + 4] = 0
 
 
 @compiled
 def _census_of_start(
-    rows: WedgeRows, row: Index, own_side: bool, counters: Counters, sums: Sums, classes: Sums
+    rows: WedgeRows, row: Index, counters: Counters, tables: Tables, state: tuple[Sums, Index]
 ) -> None:
-    """Process one start of :func:`count_census`: count, classify every pair once, and clear."""
-    top, wedges = scan_start(rows, row, counters, sums)
-    if is_span_cheaper(counters, top, wedges):
-        for place in range(0, top, 4):
-            _classify_end(counters, place, own_side, classes)
-        return
-    middles = first_middle(rows, row)
-    for at in range(rows.offsets[row], rows.offsets[row + 1]):
-        middle, _ = open_middle(rows, middles, at)
-        begin = rows.offsets[middle]
-        for to in range(begin, begin + np.int64(rows.prefix[at])):
-            _classify_end(counters, 4 * np.int64(rows.ends[to] >> 1), own_side, classes)
+    classes, side = state
+    top, wedges = scan_start(rows, row, counters, tables.sums)
+    visit_ends(rows, row, counters, top, wedges, _classify_end, (classes, (row < rows.n_u) == (side == 0)))
 
 
 @compiled
@@ -127,10 +101,4 @@ def count_census(
     ``classes`` belongs to the calling thread: pairs (low, high), in the order of :data:`papilio.motifs.CENSUS_CLASSES`.
     ``side`` is the layer that defines the class, 0 for U, 1 for V.
     """
-    for item in range(start, stop):
-        row = items[item]
-        own_side = (row < rows.n_u) == (side == 0)
-        if rows.offsets[row + 1] - rows.offsets[row] <= NARROW_LIMIT:
-            _census_of_start(rows, row, own_side, tables.narrow, tables.sums, classes)
-        else:
-            _census_of_start(rows, row, own_side, tables.wide, tables.sums, classes)
+    for_each_start(rows, items, start, stop, tables, _census_of_start, (classes, side))
