@@ -30,7 +30,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
-from papilio.kernels.wedge.graph import order_falling
+from papilio.kernels.rows.index import order_falling
 from papilio.partitioning.cut_run import PeakMemory
 from papilio.partitioning.disk_rows import write_disk_rows
 from papilio.storage.store import GraphStore, open_store, write_store

@@ -4,7 +4,7 @@ items.
 Families of motifs cut a graph in three ways.
 
 Wedges (butterflies). A part has *starts* of one layer and *ends* of the same layer, and counts the wedges (end, middle,
-start) whose end precedes both middle and start in the total order of :mod:`papilio.kernels.wedge.graph`: decreasing
+start) whose end precedes both middle and start in the total order of :mod:`papilio.kernels.rows.index`: decreasing
 degree, ties by layer (U before V), then id. The *rank* of a vertex is its position in this order within its layer.
 Every pair (start, end) of a layer belongs to exactly one part.
 

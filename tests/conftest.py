@@ -45,7 +45,7 @@ EMULATOR_SEED = 20_261_121
 FIRST = (
     "tests/slurm", "cluster/test_submit.py", "biclique/test_biclique.py", "cli/test_jobs.py", "device/test_compile.py",
     "cluster/test_failures.py", "kernels/test_reference_values.py", "biclique/test_gpu_biclique", "tests/reports",
-    "tests/cluster", "wedge/test_butterfly.py", "wedge/test_wedge_part.py", "tree/test_warp_orders.py",
+    "tests/cluster", "wedge/test_butterfly.py", "wedge/test_wedge_part.py", "search/test_warp_orders.py",
     "tests/test_signals.py", "tests/test_examples.py", "tests/test_tampering.py",
 )  # fmt: skip
 """What takes longest or waits most of its time begins first, and the rest overlaps with it."""

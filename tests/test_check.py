@@ -23,8 +23,8 @@ def test_every_motif_has_tests_of_its_engine(name: str) -> None:
 def test_a_changed_file_is_checked_by_what_imports_it() -> None:
     tests = test_files()
     assert Path("tests/storage/test_convert.py") in tests_of_file(Path("papilio/storage/convert.py"), tests)
-    assert tests_of_file(Path("papilio/kernels/tree/search.cuh"), tests) == {
-        path for path in tests if path.parent == Path("tests/kernels/tree")
+    assert tests_of_file(Path("papilio/kernels/search/search.cuh"), tests) == {
+        path for path in tests if path.parent == Path("tests/kernels/search")
     }
     assert tests_of_file(Path("docs/jobs.md"), tests) == {Path("tests/test_documents.py")}
     assert tests_of_file(Path("tests/test_graph.py"), tests) == {Path("tests/test_graph.py")}

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
 from papilio.kernels.jit import Ids, Index, Ints, compiled
+from papilio.kernels.rows.index import WedgeIndex, WedgeRows, index_wedges
 from papilio.kernels.threads import ChunkRunner, choose_threads, cut_by_cost
-from papilio.kernels.wedge.graph import WedgeIndex, WedgeRows, index_wedges
 from papilio.parts import Layer
 
 MODES = ("dot", "min", "max")

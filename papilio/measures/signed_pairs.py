@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from papilio.graph import BipartiteGraph
 from papilio.kernels.exact import check_vertices
 from papilio.kernels.jit import Counters, Index, Ints, Sums, compiled, fetch_add, inlined
-from papilio.kernels.wedge.graph import FOUR_KINDS, WedgeIndex, WedgeRows
+from papilio.kernels.rows.index import FOUR_KINDS, WedgeIndex, WedgeRows
 from papilio.kernels.wedge.loops import (
     Tables,
     add_to_sums,

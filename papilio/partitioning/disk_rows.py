@@ -4,7 +4,7 @@ In a unipartite graph, vertices are ranked by increasing degree, then id. The la
 in U, the earlier neighbours its row in V; a fourth pass counts the later neighbours of each vertex.
 
 There are three passes over the store. The first counts degrees, which determine the total order of
-:mod:`papilio.kernels.wedge.graph` and the place of every row. The other two, one per layer, spill every edge to the
+:mod:`papilio.kernels.rows.index` and the place of every row. The other two, one per layer, spill every edge to the
 bucket of its row: a range of rows with as many entries as a thread may sort at a time, at a known place of the spill
 file. Threads then sort the buckets and write them in order, while the spill file is read. Sums that one layer needs
 from the other (the work of a start depends on its middles' rows) are added up on the way. If all entries fit in the
@@ -31,8 +31,8 @@ from numpy.typing import NDArray
 
 from papilio.errors import CapacityError, StoreError
 from papilio.kernels.offsets import offsets_of
+from papilio.kernels.rows.index import order_falling
 from papilio.kernels.threads import ChunkRunner
-from papilio.kernels.wedge.graph import order_falling
 from papilio.partitioning import Ids, Ints
 from papilio.partitioning.row_loops import (
     Words,

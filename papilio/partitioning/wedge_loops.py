@@ -1,6 +1,6 @@
 """Blocks of starts and ends of wedges, from slabs of rows: the work per edge of the cutter of wedge parts.
 
-The first ``split`` entries of a row precede its vertex in the total order of :mod:`papilio.kernels.wedge.graph`. So if
+The first ``split`` entries of a row precede its vertex in the total order of :mod:`papilio.kernels.rows.index`. So if
 a vertex is an end, its middles are the entries of its row from ``split`` on; if it is a middle, its ends are the
 first ``split`` entries.
 

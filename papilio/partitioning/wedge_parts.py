@@ -22,7 +22,7 @@ import numpy as np
 from papilio.errors import CapacityError
 from papilio.kernels.engine import CostTable
 from papilio.kernels.jit import make_ready
-from papilio.kernels.wedge.graph import order_falling
+from papilio.kernels.rows.index import order_falling
 from papilio.motifs import Butterfly
 from papilio.partitioning import Ids
 from papilio.partitioning.cut_request import CutProgress, CutRequest

@@ -13,7 +13,7 @@ from papilio.cluster.events import Event, LeaseFinished, RowsKnown
 from papilio.errors import UnsupportedError
 from papilio.kernels.device.discovery import GpuInfo
 from papilio.kernels.project.gpu import ProjectionGpu
-from papilio.kernels.tree.gpu_listing import TreeLister
+from papilio.kernels.search.gpu_listing import TreeLister
 from papilio.motifs import Motif
 from papilio.registry import motif_row
 from papilio.storage.store import write_store

@@ -14,9 +14,9 @@ from papilio.kernels.engine import Engine
 from papilio.kernels.memory import MAX_EDGES
 from papilio.kernels.peel.gpu import Cut, PeelTuning, peel_on_gpu, peel_ranges
 from papilio.kernels.peel.gpu_index import index_wing_gpu
+from papilio.kernels.rows.gpu_index import check_rows
 from papilio.kernels.wedge.cpu import ButterflyCpu
 from papilio.kernels.wedge.gpu import ButterflyGpu
-from papilio.kernels.wedge.gpu_graph import check_rows
 from papilio.motifs import GRANULARITIES, Butterfly, Granularity
 from tests.kernels.wedge.test_gpu_butterfly import SCHEDULES
 from tests.tools.devices import emulator

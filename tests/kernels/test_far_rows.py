@@ -20,10 +20,10 @@ from papilio.kernels.clique.gpu import CliqueGpu, MaximalCliqueGpu
 from papilio.kernels.engine import Partial
 from papilio.kernels.maximal.gpu import MaximalBicliqueGpu
 from papilio.kernels.maximal.gpu_roots import fill_matrices
+from papilio.kernels.rows.gpu_index import WedgeGraph, WedgePartGraph, fill_hub_rows
+from papilio.kernels.rows.index import WedgeIndex, index_wedges
 from papilio.kernels.wedge.cpu import ButterflyCpu
 from papilio.kernels.wedge.gpu import ButterflyGpu
-from papilio.kernels.wedge.gpu_graph import WedgeGraph, WedgePartGraph, fill_hub_rows
-from papilio.kernels.wedge.graph import WedgeIndex, index_wedges
 from papilio.kernels.wedge.loops import count_start_edges, make_tables
 from papilio.kernels.wedge.part import WedgePartIndex
 from papilio.motifs import (

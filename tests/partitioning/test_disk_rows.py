@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from papilio.errors import CapacityError, StoreError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
-from papilio.kernels.wedge.graph import index_wedges
+from papilio.kernels.rows.index import index_wedges
 from papilio.partitioning import disk_rows
 from papilio.partitioning.disk_rows import (
     SCAN_BYTES,

@@ -145,7 +145,7 @@ import os, sys, threading
 import papilio
 from papilio import registry
 from papilio.kernels.biclique.gpu import BicliqueGpu
-from papilio.kernels.tree import gpu as tree
+from papilio.kernels.search import gpu as tree
 from papilio.tasks import leases, session, worker_state
 from papilio.tasks.lease_scheduler import LeaseScheduler
 from tests.kernels.biclique.test_gpu_biclique import EAGER

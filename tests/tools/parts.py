@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
 from papilio.kernels.engine import Partial
-from papilio.kernels.wedge.graph import WedgeIndex, index_wedges
+from papilio.kernels.rows.index import WedgeIndex, index_wedges
 from papilio.parts import CliquePart, EndBlock, Layer, Part, StartBlock, WedgePart
 
 __all__ = [

@@ -26,22 +26,22 @@ from papilio.kernels.biclique.forms import (
 from papilio.kernels.biclique.index import BicliqueIndex, build_biclique_index, lay_graph
 from papilio.kernels.biclique.items import SHORT_S, deal_index, divide_index, halve_index
 from papilio.kernels.biclique.local import LeftGraph, RootGraph, make_around
-from papilio.kernels.biclique.probe_loops import rows_near
-from papilio.kernels.biclique.prober import measure_with, probe_here
-from papilio.kernels.biclique.question import ask_bicliques
-from papilio.kernels.biclique.signed_cover import fold_vectors
-from papilio.kernels.engine import Choice, Partial, Prepared, StopCheck, add_cells
-from papilio.kernels.probe import Prober
-from papilio.kernels.threads import SERIAL_COST, ChunkRunner, SearchEngine, cut_by_cost
-from papilio.kernels.tree.bits import grow_leaves, list_leaves, make_leaves
-from papilio.kernels.tree.pivot import (
+from papilio.kernels.biclique.pivot import (
     WORD,
     MatrixStack,
     PivotStack,
     make_matrix_stack,
     make_pivot_stack,
 )
-from papilio.kernels.tree.subset import Levels, make_levels
+from papilio.kernels.biclique.probe_loops import rows_near
+from papilio.kernels.biclique.prober import measure_with, probe_here
+from papilio.kernels.biclique.question import ask_bicliques
+from papilio.kernels.biclique.signed_cover import fold_vectors
+from papilio.kernels.biclique.subset import Levels, make_levels
+from papilio.kernels.engine import Choice, Partial, Prepared, StopCheck, add_cells
+from papilio.kernels.probe import Prober
+from papilio.kernels.search.bits import grow_leaves, list_leaves, make_leaves
+from papilio.kernels.threads import SERIAL_COST, ChunkRunner, SearchEngine, cut_by_cost
 from papilio.motifs import Biclique, EngineOptions, Granularity, Motif
 from papilio.parts import Part
 

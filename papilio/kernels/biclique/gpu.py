@@ -48,9 +48,9 @@ from papilio.kernels.device.protocol import Device, check_fits
 from papilio.kernels.engine import Choice, Partial, Prepared, StopCheck, add_cells
 from papilio.kernels.exact import choose_modulo
 from papilio.kernels.probe import Prober
+from papilio.kernels.search.gpu import Pieces, TreeEngine, TreeSearch
+from papilio.kernels.search.layout import TreeClass
 from papilio.kernels.threads import choose_threads
-from papilio.kernels.tree.gpu import Pieces, TreeEngine, TreeSearch
-from papilio.kernels.tree.layout import TreeClass
 from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Biclique, EngineOptions, Granularity, Motif
 from papilio.parts import Part

@@ -27,8 +27,8 @@ from papilio.kernels.device.arrays import (
 )
 from papilio.kernels.device.protocol import Device, Module, launch_over
 from papilio.kernels.engine import Choice
+from papilio.kernels.rows.gpu_index import check_rows, count_degrees, link_rows
 from papilio.kernels.tuning import PairTuning, pair_tuning, wedge_tuning
-from papilio.kernels.wedge.gpu_graph import check_rows, count_degrees, link_rows
 from papilio.motifs import Biclique
 from papilio.parts import Layer
 

@@ -40,11 +40,11 @@ from papilio.kernels.biclique.local import LeftGraph, RootGraph, make_around
 from papilio.kernels.biclique.prober import probe_here
 from papilio.kernels.biclique.question import explain_choices
 from papilio.kernels.biclique.search import Items, measure_rooms
+from papilio.kernels.biclique.subset import Levels, make_levels
 from papilio.kernels.engine import Choice, Partial, Prepared, require_request
 from papilio.kernels.jit import Ints
 from papilio.kernels.probe import Prober, RowProber
 from papilio.kernels.threads import Outlet, SearchEngine
-from papilio.kernels.tree.subset import Levels, make_levels
 from papilio.motifs import Biclique, Granularity, Listing, Motif
 
 

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from papilio.kernels.biclique.core import Ids32, Rows
 from papilio.kernels.biclique.local import LeftGraph, RootGraph, open_root, seek_candidates, set_bits
 from papilio.kernels.biclique.search import Items, take_row
+from papilio.kernels.biclique.subset import Levels
 from papilio.kernels.jit import Ints, compiled
-from papilio.kernels.tree.bits import ONE, lowest_bit, words_of
-from papilio.kernels.tree.subset import Levels
+from papilio.kernels.search.bits import ONE, lowest_bit, words_of
 
 _NEXT_ITEM, _NEXT_CHILD, _GROW, _LEAF = 0, 1, 2, 3
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from papilio.kernels.biclique.core import Ids32, Rows
 from papilio.kernels.jit import Ints, compiled, inlined
-from papilio.kernels.tree.bits import ONE, Words, share_columns, spread_bit, words_of
+from papilio.kernels.search.bits import ONE, Words, share_columns, spread_bit, words_of
 
 DENSE_GAIN, DENSE_WORDS = 8, 3
 """Words intersected in the time of an entry walked, and extra words per pair besides its rows: a root is dense if bit
@@ -61,7 +61,7 @@ class RootGraph(NamedTuple):
     # shape (largest degree + 1,): 1 + number of each column among the columns of the current child, 0 for others
     number: Ids32
     # shape (half of the largest sum of shared columns + 1,): around a dense root, the columns of each child, in the
-    # layout of :mod:`papilio.kernels.tree.bits`
+    # layout of :mod:`papilio.kernels.search.bits`
     columns: Words
     # shape (3,): words of such a row, or 0 around another root; the first child with a row, whose row comes first;
     # the number of children

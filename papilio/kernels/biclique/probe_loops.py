@@ -26,19 +26,19 @@ from papilio.kernels.biclique.core import Ids32, Rows
 from papilio.kernels.biclique.index import BicliqueIndex
 from papilio.kernels.biclique.items import BicliqueItems
 from papilio.kernels.biclique.local import LeftGraph
+from papilio.kernels.biclique.pivot import count_bits, transpose_bits
 from papilio.kernels.jit import Ints, compiled
 from papilio.kernels.offsets import lower_bound
 from papilio.kernels.probe import FIELDS, NODES, WORDS, Found, count_ways
-from papilio.kernels.threads import ChunkRunner, cut_by_cost
-from papilio.kernels.tree.bits import ONE, Words, fill_span, lowest_bit, popcount, words_of
-from papilio.kernels.tree.pivot import count_bits, transpose_bits
-from papilio.kernels.tree.probe_loops import (
+from papilio.kernels.search.bits import ONE, Words, fill_span, lowest_bit, popcount, words_of
+from papilio.kernels.search.probe_loops import (
     Floats,
     draw,
     draw_least,
     draw_weighted,
     power_gap,
 )
+from papilio.kernels.threads import ChunkRunner, cut_by_cost
 
 PROBE_PAIRS = 32
 """Pairs of rows that represent all pairs of a list in a probe."""

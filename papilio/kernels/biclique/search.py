@@ -6,9 +6,9 @@ are the root and the child, the others are candidates of that child.
 
 Left sides have three vertices or more, except if pivoting counts several sizes at once; pairs alone are counted during
 the construction of the index. For three vertices the third is any candidate (:func:`count_triples`). ``enumerate``
-takes left vertices one after the other (:mod:`papilio.kernels.tree.subset`) and counts a histogram of shared columns.
-``pivot`` counts leaves by key (:mod:`papilio.kernels.tree.pivot`). Both are exact, so the result does not depend on the
-choice.
+takes left vertices one after the other (:mod:`papilio.kernels.biclique.subset`) and counts a histogram of shared
+columns. ``pivot`` counts leaves by key (:mod:`papilio.kernels.biclique.pivot`). Both are exact, so the result does not
+depend on the choice.
 
 Bicliques per vertex, for one p and one q, are enumerated while keeping the path. A left set of the requested size that
 shares n right vertices represents C(n, q) bicliques of each of its vertices, and C(n - 1, q - 1) of each of the n. The
@@ -32,8 +32,18 @@ from papilio.kernels.biclique.local import (
     set_bits,
     share_densely,
 )
+from papilio.kernels.biclique.pivot import (
+    TABLE_FULL,
+    Limits,
+    MatrixStack,
+    PivotStack,
+    frame_words,
+    pivot_matrix,
+    pivot_small,
+)
+from papilio.kernels.biclique.subset import Levels, count_sizes, count_subsets, fold_bins
 from papilio.kernels.jit import Ints, compiled, inlined
-from papilio.kernels.tree.bits import (
+from papilio.kernels.search.bits import (
     ONE,
     LeafTable,
     Words,
@@ -46,16 +56,6 @@ from papilio.kernels.tree.bits import (
     spread_bit,
     words_of,
 )
-from papilio.kernels.tree.pivot import (
-    TABLE_FULL,
-    Limits,
-    MatrixStack,
-    PivotStack,
-    frame_words,
-    pivot_matrix,
-    pivot_small,
-)
-from papilio.kernels.tree.subset import Levels, count_sizes, count_subsets, fold_bins
 
 BITS_GAIN, BITS_EXTRA = 8, 16
 """Rows that are tested for a column while one bit is added up, and rows that a column costs in addition. With 4 to 32

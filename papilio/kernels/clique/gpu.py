@@ -49,9 +49,9 @@ from papilio.kernels.device.constants import (
 from papilio.kernels.device.protocol import Device, check_fits
 from papilio.kernels.engine import Choice, Partial, Prepared, StopCheck, require_request
 from papilio.kernels.probe import Prober
+from papilio.kernels.search.gpu import Pieces, TreeEngine, TreeSearch
+from papilio.kernels.search.layout import TreeClass, add_aligned
 from papilio.kernels.threads import choose_threads
-from papilio.kernels.tree.gpu import Pieces, TreeEngine, TreeSearch
-from papilio.kernels.tree.layout import TreeClass, add_aligned
 from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Clique, Granularity, MaximalClique, Motif
 from papilio.parts import CliquePart, Part

@@ -25,7 +25,7 @@ from papilio.kernels.engine import require_request
 from papilio.kernels.exact import mix
 from papilio.kernels.listing import cut_chunks
 from papilio.kernels.probe import Prober, RowProber
-from papilio.kernels.tree.gpu_listing import RaggedOnDevice, Records, TreeLister, TreeListing
+from papilio.kernels.search.gpu_listing import RaggedOnDevice, Records, TreeLister, TreeListing
 from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Clique, Granularity, Listing, MaximalClique, Motif
 

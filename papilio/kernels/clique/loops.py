@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from papilio.kernels.clique.order import Later
 from papilio.kernels.jit import Ints, Sums, compiled, inlined
 from papilio.kernels.listing import RowBlock, end_row, has_room, make_row_block
-from papilio.kernels.tree.bits import ONE, Words, fill_span, first_bit, lowest_bit, popcount, words_of
+from papilio.kernels.search.bits import ONE, Words, fill_span, first_bit, lowest_bit, popcount, words_of
 
 TOTAL, PER_VERTEX, PER_EDGE = 0, 1, 2
 _TWO, _THREE, _FOUR = np.uint64(2), np.uint64(3), np.uint64(4)

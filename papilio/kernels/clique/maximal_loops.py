@@ -21,7 +21,7 @@ from papilio.kernels.clique.order import Later
 from papilio.kernels.exact import mix
 from papilio.kernels.jit import Ints, Sums, compiled
 from papilio.kernels.offsets import count_ids, offsets_of
-from papilio.kernels.tree.bits import ONE, Words, fill_span, lowest_bit, popcount, words_of
+from papilio.kernels.search.bits import ONE, Words, fill_span, lowest_bit, popcount, words_of
 
 _mix = compiled(mix)
 """Compiled for one value."""

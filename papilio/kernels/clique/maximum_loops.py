@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from papilio.kernels.clique.loops import fill_matrix
 from papilio.kernels.clique.order import Later
 from papilio.kernels.jit import Ints, compiled
-from papilio.kernels.tree.bits import ONE, Words, fill_span, lowest_bit, popcount, words_of
+from papilio.kernels.search.bits import ONE, Words, fill_span, lowest_bit, popcount, words_of
 
 
 class MaximumSearch(NamedTuple):

@@ -32,7 +32,7 @@ from papilio.kernels.clique.loops import (
 )
 from papilio.kernels.clique.order import Later
 from papilio.kernels.jit import Ints, Sums, compiled, inlined
-from papilio.kernels.tree.bits import ONE, fill_span, first_bit, lowest_bit, popcount, words_of
+from papilio.kernels.search.bits import ONE, fill_span, first_bit, lowest_bit, popcount, words_of
 
 
 @compiled

@@ -34,14 +34,14 @@ from papilio.kernels.clique.question import (
 )
 from papilio.kernels.jit import Ints, compiled
 from papilio.kernels.probe import FIELDS, NODES, WORDS, Found, unpack_found
-from papilio.kernels.threads import ChunkRunner, cut_by_cost
-from papilio.kernels.tree.bits import ONE, Words, fill_span, lowest_bit, popcount, words_of
-from papilio.kernels.tree.probe_loops import (
+from papilio.kernels.search.bits import ONE, Words, fill_span, lowest_bit, popcount, words_of
+from papilio.kernels.search.probe_loops import (
     Floats,
     begin_probe,
     draw_child,
     weigh,
 )
+from papilio.kernels.threads import ChunkRunner, cut_by_cost
 
 
 class _Path(NamedTuple):

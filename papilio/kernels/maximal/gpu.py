@@ -55,9 +55,9 @@ from papilio.kernels.maximal.loops import Limits
 from papilio.kernels.maximal.prober import SEARCH_RATES, MaximalProber
 from papilio.kernels.maximal.stars import Stars, find_stars_on_device
 from papilio.kernels.probe import Prober
+from papilio.kernels.search.gpu import Pieces, TreeEngine, TreeSearch
+from papilio.kernels.search.layout import TreeClass
 from papilio.kernels.threads import choose_threads
-from papilio.kernels.tree.gpu import Pieces, TreeEngine, TreeSearch
-from papilio.kernels.tree.layout import TreeClass
 from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Granularity, MaximalBiclique, Motif
 from papilio.parts import MaximalPart, Part

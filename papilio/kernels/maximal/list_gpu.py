@@ -21,7 +21,7 @@ from papilio.kernels.maximal.gpu import MaximalBicliqueGpu, PreparedMaximalGpu
 from papilio.kernels.maximal.gpu_roots import Matrices, root_arguments
 from papilio.kernels.maximal.list import explain_restriction, list_stars, place_sides
 from papilio.kernels.probe import Prober
-from papilio.kernels.tree.gpu_listing import RaggedOnDevice, Records, TreeLister, TreeListing
+from papilio.kernels.search.gpu_listing import RaggedOnDevice, Records, TreeLister, TreeListing
 from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Granularity, Listing, MaximalBiclique, Motif
 

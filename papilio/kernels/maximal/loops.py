@@ -29,7 +29,7 @@ from papilio.kernels.jit import Bools, Ints, Sums, compiled, inlined
 from papilio.kernels.listing import RowBlock, end_row, has_room
 from papilio.kernels.maximal.stars import RaggedColumn, Stars, ask_centres, ask_sizes, make_stars
 from papilio.kernels.offsets import offsets_of
-from papilio.kernels.tree.bits import ONE, Words, lowest_bit, popcount, words_of
+from papilio.kernels.search.bits import ONE, Words, lowest_bit, popcount, words_of
 from papilio.motifs import MaximalBiclique
 from papilio.parts import MaximalPart
 

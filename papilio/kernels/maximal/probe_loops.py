@@ -31,9 +31,9 @@ from papilio.kernels.maximal.loops import (
 )
 from papilio.kernels.maximal.roots import Roots
 from papilio.kernels.probe import FIELDS, NODES, WORDS, Found, unpack_found
+from papilio.kernels.search.bits import ONE, Words, popcount, words_of
+from papilio.kernels.search.probe_loops import Floats, draw_by_bound
 from papilio.kernels.threads import ChunkRunner, cut_by_cost
-from papilio.kernels.tree.bits import ONE, Words, popcount, words_of
-from papilio.kernels.tree.probe_loops import Floats, draw_by_bound
 
 PROBE_SIDE = 64
 """Maximum rows or columns, whichever are fewer, that count in the bound of a child."""

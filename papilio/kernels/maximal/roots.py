@@ -50,7 +50,7 @@ from papilio.kernels.maximal.loops import (
     report,
     search_frames,
 )
-from papilio.kernels.tree.bits import ONE, words_of
+from papilio.kernels.search.bits import ONE, words_of
 
 
 class Roots(NamedTuple):

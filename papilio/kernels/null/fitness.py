@@ -23,8 +23,8 @@ from papilio.graph import BipartiteGraph
 from papilio.kernels.jit import Index, Ints, compiled
 from papilio.kernels.null.loops import Vertices, draw_at
 from papilio.kernels.null.models import MAX_CLASSES, Graph
-from papilio.kernels.tree.bits import Words
-from papilio.kernels.tree.probe_loops import Floats
+from papilio.kernels.search.bits import Words
+from papilio.kernels.search.probe_loops import Floats
 
 _TOLERANCE = 1e-9
 """Largest difference between a degree and the expected one."""

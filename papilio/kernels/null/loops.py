@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from papilio.kernels.exact import mix
 from papilio.kernels.jit import Index, Ints, compiled, inlined
 from papilio.kernels.probe import STEP
-from papilio.kernels.tree.bits import Words
+from papilio.kernels.search.bits import Words
 
 Vertices = NDArray[np.int32]
 

@@ -1,6 +1,6 @@
 """Blooms: the butterflies of a graph by pairs of vertices, linked to their edges. Wings are peeled from them.
 
-A *bloom* is a pair of ends (u, w) of the wedge engine (:mod:`papilio.kernels.wedge.graph`) with at least two counted
+A *bloom* is a pair of ends (u, w) of the wedge engine (:mod:`papilio.kernels.rows.index`) with at least two counted
 wedges. Any two wedges of a bloom form a butterfly, and every butterfly of the graph is in exactly one bloom: the bloom
 in the layer of its first vertex. A wedge has two edges, each the *twin* of the other. An edge in a bloom of k wedges is
 in k - 1 of its butterflies. When the edge is removed, its twin loses those k - 1, and every other edge of the bloom
@@ -24,8 +24,8 @@ from papilio.kernels.exact import require_room
 from papilio.kernels.jit import EdgeIds, Ids, Index, Ints, compiled, fetch_add
 from papilio.kernels.offsets import offsets_of
 from papilio.kernels.peel.phases import MAX_EDGES, Layer, check_wing_edges
+from papilio.kernels.rows.index import WedgeIndex, WedgeRows
 from papilio.kernels.threads import ChunkRunner, cut_by_cost
-from papilio.kernels.wedge.graph import WedgeIndex, WedgeRows
 
 Edges = NDArray[np.int32]
 

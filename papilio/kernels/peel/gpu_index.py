@@ -32,8 +32,8 @@ from papilio.kernels.device.protocol import THREADS, Device, Module, check_fits,
 from papilio.kernels.exact import check_vertices, require_room
 from papilio.kernels.peel.gpu import Cut, PeeledItems, count_entries
 from papilio.kernels.peel.phases import MAX_EDGES, Layer, PeelingKind, check_wing_edges
+from papilio.kernels.rows.gpu_index import WedgeGraph, build_wedge_graph
 from papilio.kernels.tuning import wedge_tuning
-from papilio.kernels.wedge.gpu_graph import WedgeGraph, build_wedge_graph
 
 _BYTES_PER_WEDGE = 56
 """Device memory at the peak of indexing: keys, order and sorted keys, both edges, and a copy while sorting."""

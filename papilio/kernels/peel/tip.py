@@ -34,8 +34,8 @@ from papilio.kernels.peel.cpu import (
     take_least,
 )
 from papilio.kernels.peel.phases import Layer, Peeled, Report, ignore_report
+from papilio.kernels.rows.index import index_wedges
 from papilio.kernels.threads import ChunkRunner, choose_threads, cut_by_cost
-from papilio.kernels.wedge.graph import index_wedges
 
 
 def index_tip(

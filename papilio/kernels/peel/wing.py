@@ -28,8 +28,8 @@ from papilio.kernels.peel.cpu import (
     set_states,
 )
 from papilio.kernels.peel.phases import Peeled, Report, ignore_report
+from papilio.kernels.rows.index import index_wedges
 from papilio.kernels.threads import ChunkRunner, choose_threads, cut_by_cost
-from papilio.kernels.wedge.graph import index_wedges
 
 DEALS_PER_THREAD = 8
 """Number of parts per thread in which the wedges are divided among the ranges."""

@@ -29,8 +29,8 @@ from papilio.kernels.project.loops import (
     mask_counters,
     take_items,
 )
+from papilio.kernels.rows.index import WedgeIndex, index_wedges
 from papilio.kernels.threads import Outlet, SearchEngine
-from papilio.kernels.wedge.graph import WedgeIndex, index_wedges
 from papilio.motifs import Granularity, Listing, Motif, Projection
 
 BLOCK_ROWS = 1 << 17

@@ -35,10 +35,10 @@ from papilio.kernels.memory import DEVICE_PAIR_BYTES
 from papilio.kernels.probe import Prober
 from papilio.kernels.project.cpu import ask_pairs, refuse_held
 from papilio.kernels.project.loops import SUMMED, PairBlock, PairQuestion, make_block, make_kept, number_pairs
+from papilio.kernels.rows.gpu_index import Counting, WedgeGraph
 from papilio.kernels.threads import Outlet, RowSink, drop_rows
 from papilio.kernels.tuning import WedgeTuning
 from papilio.kernels.wedge.gpu import PAIRS, ButterflyGpu, PreparedButterflyGpu
-from papilio.kernels.wedge.gpu_graph import Counting, WedgeGraph
 from papilio.motifs import Granularity, Listing, Motif, Projection
 from papilio.parts import Part
 

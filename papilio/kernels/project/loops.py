@@ -1,6 +1,6 @@
 """The loops of projections on the CPU: serial, without the interpreter lock, one call per chunk of items.
 
-Input: the rows of :class:`~papilio.kernels.wedge.graph.WedgeIndex` in which the layer of the pairs comes first in the
+Input: the rows of :class:`~papilio.kernels.rows.index.WedgeIndex` in which the layer of the pairs comes first in the
 total order. A start w then counts its common neighbours with every vertex of its layer that precedes it, so that each
 pair is met once, at its later vertex. After the scan of a start every counter is read once, and zeroed: the pair is a
 row where it has enough common neighbours and, with a test, a p-value that is small enough.
@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.kernels.jit import Counters, Index, Ints, Sums, compiled, inlined
-from papilio.kernels.wedge.graph import WedgeRows
+from papilio.kernels.rows.index import WedgeRows
 from papilio.kernels.wedge.loops import (
     NARROW_LIMIT,
     Tables,

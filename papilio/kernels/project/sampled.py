@@ -28,8 +28,8 @@ from papilio.kernels.null.models import NullModel
 from papilio.kernels.probe import Prober, TimedProber
 from papilio.kernels.project.cpu import BLOCK_ROWS, PreparedProjection, ProjectionCpu
 from papilio.kernels.project.loops import Ids32, PairState, count_pairs, count_reached
+from papilio.kernels.rows.index import WedgeRows, index_wedges
 from papilio.kernels.threads import ChunkRunner, CpuEngine, RowSink, cut_by_cost, drop_rows
-from papilio.kernels.wedge.graph import WedgeRows, index_wedges
 from papilio.kernels.wedge.loops import Tables, count_total, make_tables
 from papilio.motifs import Granularity, Listing, Motif, Projection
 

@@ -1,6 +1,6 @@
 """Count butterflies and signed motifs on the CPU: the policy around :mod:`papilio.kernels.wedge.loops`.
 
-A work item is a start vertex, of either layer, with its counted wedges (see :mod:`papilio.kernels.wedge.graph`). Items
+A work item is a start vertex, of either layer, with its counted wedges (see :mod:`papilio.kernels.rows.index`). Items
 come heaviest first and are the same on every engine. A pair of ends (u, w) with c counted wedges has C(c, 2)
 butterflies with u as the first vertex in the total order (both middles then come after u) and w as the other vertex of
 its layer, so each butterfly belongs to one item. The items of a part are all its starts, in the order of their wedges
@@ -34,9 +34,9 @@ from papilio.kernels.engine import (
 )
 from papilio.kernels.exact import check_part_vertices, check_vertices
 from papilio.kernels.probe import Prober
+from papilio.kernels.rows.index import FOUR_KINDS, TWO_KINDS, WedgeIndex, index_wedges
 from papilio.kernels.threads import ChunkRunner, CpuEngine, cut_by_cost, items_in
 from papilio.kernels.wedge import loops as kernels
-from papilio.kernels.wedge.graph import FOUR_KINDS, TWO_KINDS, WedgeIndex, index_wedges
 from papilio.kernels.wedge.loops import KeptStarts, Tables, join_sums
 from papilio.kernels.wedge.part import WedgePartIndex, count_part_edges, index_wedge_part
 from papilio.kernels.wedge.probe_loops import WedgeProber

@@ -32,9 +32,7 @@ from papilio.kernels.engine import (
 )
 from papilio.kernels.exact import check_part_vertices, check_run_wedges, check_vertices
 from papilio.kernels.probe import Prober
-from papilio.kernels.threads import choose_threads
-from papilio.kernels.tuning import WedgeTuning, wedge_tuning
-from papilio.kernels.wedge.gpu_graph import (
+from papilio.kernels.rows.gpu_index import (
     UNSIGNED,
     Counting,
     WedgeGraph,
@@ -45,6 +43,9 @@ from papilio.kernels.wedge.gpu_graph import (
     gather_edges,
     stage_wedges,
 )
+from papilio.kernels.rows.index import WedgeRows
+from papilio.kernels.threads import choose_threads
+from papilio.kernels.tuning import WedgeTuning, wedge_tuning
 from papilio.kernels.wedge.gpu_schedule import (
     NOT_SCHEDULED,
     SCHEDULE_SHIFT,
@@ -61,7 +62,6 @@ from papilio.kernels.wedge.gpu_schedule import (
     schedule_items,
     take_scheduled,
 )
-from papilio.kernels.wedge.graph import WedgeRows
 from papilio.kernels.wedge.probe_loops import WedgeProber
 from papilio.kernels.wedge.signed_forms import census_cells, needs_all_neighbours, size_cells
 from papilio.motifs import (

@@ -24,8 +24,8 @@ from papilio.kernels.device.constants import (
 )
 from papilio.kernels.device.protocol import Device, Launch, Module, launch_over
 from papilio.kernels.exact import MAX_START_COUNT
+from papilio.kernels.rows.gpu_index import Counting, WedgeGraph, WedgePartGraph
 from papilio.kernels.tuning import TableClass, WedgeTuning
-from papilio.kernels.wedge.gpu_graph import Counting, WedgeGraph, WedgePartGraph
 from papilio.motifs import Granularity
 
 SCHEDULE_SHIFT = np.uint64(32)

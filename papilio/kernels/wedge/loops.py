@@ -1,6 +1,6 @@
 """The loops of the CPU wedge engine: serial, without the interpreter lock, one call per chunk of items.
 
-Input: the rows of :class:`~papilio.kernels.wedge.graph.WedgeIndex`. A start w counts the wedges that end in u in the
+Input: the rows of :class:`~papilio.kernels.rows.index.WedgeIndex`. A start w counts the wedges that end in u in the
 counter of u. Each increment reads the old value; the values 0 + 1 + ... + (c - 1) sum to C(c, 2), the butterflies of
 the pair, so the total needs no second sweep. A second scan of the same prefixes reads the final c: each wedge lies in c
 - 1 butterflies.
@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.kernels.jit import Bools, Counters, EdgeIds, Ids, Index, Ints, Sums, compiled, inlined
-from papilio.kernels.wedge.graph import ONE_KIND, Kinds, WedgeRows
+from papilio.kernels.rows.index import ONE_KIND, Kinds, WedgeRows
 
 NARROW_LIMIT = np.iinfo(np.uint8).max
 """Largest degree with counts that fit the narrow table."""

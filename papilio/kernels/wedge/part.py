@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from papilio.kernels.jit import Counters, Ids, Index, Ints, Sums, compiled, fetch_add
 from papilio.kernels.offsets import lower_bound
+from papilio.kernels.rows.index import ONE_KIND, WedgeRows, order_falling
 from papilio.kernels.threads import ChunkRunner
-from papilio.kernels.wedge.graph import ONE_KIND, WedgeRows, order_falling
 from papilio.kernels.wedge.loops import Tables, add_to_sums, clear_start, for_each_start, scan_start
 from papilio.parts import WedgePart
 

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from papilio.kernels.jit import Index, Ints, compiled
 from papilio.kernels.offsets import lower_bound
 from papilio.kernels.probe import Prober
+from papilio.kernels.rows.index import WedgeRows
+from papilio.kernels.search.bits import Words
+from papilio.kernels.search.probe_loops import Floats, draw_wide
 from papilio.kernels.threads import ChunkRunner, cut_by_cost
-from papilio.kernels.tree.bits import Words
-from papilio.kernels.tree.probe_loops import Floats, draw_wide
-from papilio.kernels.wedge.graph import WedgeRows
 from papilio.kernels.wedge.loops import counter_of, first_middle, open_middle
 from papilio.motifs import BalancedButterfly, Motif
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
 from papilio.kernels.jit import Counters, Ids, Index, Ints, Sums, compiled, inlined
-from papilio.kernels.wedge.graph import TWO_KINDS, Kinds, WedgeIndex, WedgeRows, index_wedges
+from papilio.kernels.rows.index import TWO_KINDS, Kinds, WedgeIndex, WedgeRows, index_wedges
 from papilio.kernels.wedge.loops import (
     Tables,
     add_to_sums,

@@ -17,7 +17,7 @@ from papilio.kernels.biclique.cpu import BicliqueCpu
 from papilio.kernels.biclique.gpu import BicliqueGpu
 from papilio.kernels.biclique.gpu_index import build_device_index
 from papilio.kernels.device.protocol import Device
-from papilio.kernels.tree.gpu import TreeLauncher
+from papilio.kernels.search.gpu import TreeLauncher
 from papilio.kernels.tuning import PairTuning, TableClass
 from papilio.motifs import Biclique, Granularity
 from papilio.parts import RootPart

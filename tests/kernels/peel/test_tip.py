@@ -16,7 +16,7 @@ from papilio.kernels.peel import cpu as phases
 from papilio.kernels.peel.blooms import index_pairs, pair_bytes
 from papilio.kernels.peel.phases import Layer
 from papilio.kernels.peel.tip import index_tip, peel_tip
-from papilio.kernels.wedge.graph import index_wedges
+from papilio.kernels.rows.index import index_wedges
 from tests.tools.decomposers import DECOMPOSERS, Decomposer, check_forest, make_decomposer
 from tests.tools.oracle_peeling import tip_butterflies, tip_numbers
 from tests.tools.strategies import (

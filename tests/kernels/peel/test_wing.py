@@ -15,7 +15,7 @@ from papilio.kernels import threads as chunks
 from papilio.kernels.peel import cpu as phases
 from papilio.kernels.peel.blooms import bloom_bytes, index_blooms
 from papilio.kernels.peel.wing import index_wing, peel_wing
-from papilio.kernels.wedge.graph import index_wedges
+from papilio.kernels.rows.index import index_wedges
 from tests.tools.decomposers import DECOMPOSERS, Decomposer, check_forest, make_decomposer
 from tests.tools.oracle_peeling import wing_butterflies, wing_numbers
 from tests.tools.strategies import (

@@ -16,9 +16,9 @@ from papilio.graph import BipartiteGraph
 from papilio.kernels import jit
 from papilio.kernels import threads as chunks
 from papilio.kernels.engine import Partial
+from papilio.kernels.rows.index import WedgeIndex, index_wedges, order_falling
 from papilio.kernels.wedge import loops as kernels
 from papilio.kernels.wedge.cpu import ButterflyCpu
-from papilio.kernels.wedge.graph import WedgeIndex, index_wedges, order_falling
 from papilio.motifs import GRANULARITIES, Butterfly, Granularity
 from tests.tools.strategies import complete_graph, graph_of, planted_graph, skewed_graph
 

@@ -12,7 +12,7 @@ from papilio.errors import CapacityError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.device.protocol import Device, check_fits
 from papilio.kernels.engine import Engine, Partial, fold_partials
-from papilio.kernels.wedge import gpu_graph as wedge_graph
+from papilio.kernels.rows import gpu_index as wedge_graph
 from papilio.kernels.wedge.cpu import BalancedButterflyCpu
 from papilio.kernels.wedge.gpu import BalancedButterflyGpu
 from papilio.motifs import BalancedButterfly, Census, Granularity, Motif

@@ -17,7 +17,7 @@ from papilio.kernels.biclique import gpu as on_gpu
 from papilio.kernels.biclique.cpu import BicliqueCpu
 from papilio.kernels.biclique.gpu import BicliqueGpu
 from papilio.kernels.engine import Engine
-from papilio.kernels.tree import bits as leaf_table
+from papilio.kernels.search import bits as leaf_table
 from papilio.motifs import Biclique, Butterfly
 from papilio.tasks import run
 from papilio.tasks import worker_state as ready

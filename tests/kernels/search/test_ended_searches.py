@@ -14,13 +14,13 @@ import pytest
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.biclique.gpu import BicliqueGpu
 from papilio.kernels.engine import Partial, fold_partials
-from papilio.kernels.tree.gpu import TreeLauncher
+from papilio.kernels.search.gpu import TreeLauncher
 from papilio.motifs import Biclique, Clique, Granularity, MaximalBiclique, MaximalClique, Motif
 from papilio.registry import load_engine
 from papilio.tasks.forecast import NS, Pace, predict
 from papilio.tasks.worker_state import MAX_STEPS, PreparedGraph, find_breakpoints
 from tests.kernels.biclique.test_gpu_biclique import EAGER
-from tests.kernels.tree.test_gpu import CutAfter, ask, assert_same
+from tests.kernels.search.test_gpu import CutAfter, ask, assert_same
 from tests.tools.devices import cuda_device, emulator
 
 
@@ -151,7 +151,7 @@ def test_slices_of_few_items_are_launches_of_their_own(
     motif: Motif, per: Granularity, shares: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where warps share items; all warps do, however little the items cost."""
-    most_finished = "papilio.kernels.tree.gpu._MOST_FINISHED"
+    most_finished = "papilio.kernels.search.gpu._MOST_FINISHED"
     monkeypatch.setattr(most_finished, 1)
     engine, prepared = ask(motif, per, replace(EAGER, blocks_per_sm=(16, 16, 16), share_cost=1 << 30))
     n_items = prepared.n_items

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from papilio.kernels.jit import Ints, compiled
-from papilio.kernels.tree.bits import (
+from papilio.kernels.search.bits import (
     ONE,
     LeafTable,
     Words,
@@ -387,7 +387,7 @@ def pivot_matrix(
 ) -> int:
     """Count the leaves of a matrix of bits; row i begins at word ``i * words_of(n_columns)``.
 
-    Otherwise as :func:`~papilio.kernels.tree.pivot.pivot_word`.
+    Otherwise as :func:`~papilio.kernels.biclique.pivot.pivot_word`.
     """
     if n_rows <= WORD and n_columns <= WORD:
         return pivot_small(stack.small, rows, n_rows, n_columns, taken, limits, table)

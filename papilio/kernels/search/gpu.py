@@ -39,7 +39,7 @@ from papilio.kernels.engine import (
     require_interval,
     shared_cut,
 )
-from papilio.kernels.tree.layout import TreeClass, TreeLayout, explain_layout, join_classes, lay_out, make_classes
+from papilio.kernels.search.layout import TreeClass, TreeLayout, explain_layout, join_classes, lay_out, make_classes
 from papilio.kernels.tuning import TreeTuning, tree_tuning
 
 

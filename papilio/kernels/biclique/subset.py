@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from papilio.kernels.jit import Ints, compiled
-from papilio.kernels.tree.bits import Words, lay_columns, popcount, share_columns
+from papilio.kernels.search.bits import Words, lay_columns, popcount, share_columns
 
 _FEW_ROWS = 24
 """Minimum rows of several words for which pairs are not counted one by one."""

@@ -7,8 +7,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from papilio.kernels.tree.bits import lay_columns, share_columns
-from papilio.kernels.tree.subset import count_subsets, fold_bins, make_levels
+from papilio.kernels.biclique.subset import count_subsets, fold_bins, make_levels
+from papilio.kernels.search.bits import lay_columns, share_columns
 
 
 def draw_rows(n: int, n_words: int, density: float) -> list[int]:

@@ -18,9 +18,9 @@ from papilio.kernels.clique import list_gpu
 from papilio.kernels.device.constants import LONG_ROW
 from papilio.kernels.device.protocol import Device
 from papilio.kernels.engine import Partial
+from papilio.kernels.search import gpu_listing as module
+from papilio.kernels.search.gpu_listing import RaggedOnDevice, TreeLister
 from papilio.kernels.threads import Outlet
-from papilio.kernels.tree import gpu_listing as module
-from papilio.kernels.tree.gpu_listing import RaggedOnDevice, TreeLister
 from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Biclique, Clique, Listing, MaximalBiclique, MaximalClique, Motif
 from papilio.registry import MOTIF_ROWS, motif_row

@@ -15,7 +15,7 @@ from papilio.kernels.engine import deal_items, find_hands, fold_partials
 from papilio.motifs import BalancedBiclique, Granularity, Motif
 from papilio.registry import load_engine, motif_row
 from tests.kernels.clique.test_clique import random_graph
-from tests.kernels.tree.test_gpu import QUESTIONS, CutAfter, assert_same, run_until
+from tests.kernels.search.test_gpu import QUESTIONS, CutAfter, assert_same, run_until
 from tests.kernels.wedge.test_balanced_butterfly import random_signs
 from tests.tools.devices import emulator
 from tests.tools.strategies import planted_graph

@@ -15,9 +15,9 @@ from papilio.kernels.biclique.gpu import BicliqueGpu
 from papilio.kernels.clique.gpu import CliqueGpu
 from papilio.kernels.device.protocol import Kernel, Module
 from papilio.kernels.engine import Partial, fold_partials
-from papilio.kernels.tree import gpu as tree
-from papilio.kernels.tree.gpu import TreeEngine, TreeLauncher
-from papilio.kernels.tree.layout import explain_layout, join_classes, lay_out, make_classes
+from papilio.kernels.search import gpu as tree
+from papilio.kernels.search.gpu import TreeEngine, TreeLauncher
+from papilio.kernels.search.layout import explain_layout, join_classes, lay_out, make_classes
 from papilio.kernels.tuning import TreeTuning
 from papilio.motifs import Biclique, Clique, Granularity, MaximalBiclique, MaximalClique, Motif
 from papilio.registry import MOTIF_ROWS, load_engine, motif_row

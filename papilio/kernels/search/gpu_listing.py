@@ -32,8 +32,8 @@ from papilio.kernels.engine import (
 )
 from papilio.kernels.exact import mix
 from papilio.kernels.listing import RowWriters
+from papilio.kernels.search.gpu import TreeEngine
 from papilio.kernels.threads import Outlet, RowSink, drop_rows
-from papilio.kernels.tree.gpu import TreeEngine
 from papilio.motifs import Listing
 
 _WORDS_PER_RECORD = 8
