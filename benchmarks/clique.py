@@ -1,4 +1,4 @@
-"""k-cliques on CPUs: one thread beside kClist and Pivoter, serial; maximal cliques for themselves.
+"""k-cliques on CPUs: one thread beside kClist and Pivoter, serial; maximal cliques and 4-cycles for themselves.
 
 Everything from the graph in memory to the answer is timed, the order of the vertices included.
 
@@ -23,12 +23,12 @@ from benchmarks.clique_peers import count_by_kclist, count_by_pivoter
 from benchmarks.harness import describe_machine, make_parser
 from papilio.graph import UnipartiteGraph
 from papilio.kernels.engine import Partial
-from papilio.motifs import Clique, MaximalClique
+from papilio.motifs import Clique, FourCycle, MaximalClique
 from papilio.registry import load_engine
 
 __all__ = ["CASES", "Row", "measure", "table_lines"]
 
-Motif = Clique | MaximalClique
+Motif = Clique | FourCycle | MaximalClique
 
 CASES: tuple[tuple[str, Motif], ...] = (
     *((name, Clique(k)) for name in ("email-Eu-core", "wiki-Vote", "ca-AstroPh", "soc-Epinions1") for k in (3, 4, 5)),
@@ -38,6 +38,7 @@ CASES: tuple[tuple[str, Motif], ...] = (
     ("wiki-Vote", Clique(7)),
     *((name, Clique()) for name in ("email-Eu-core", "wiki-Vote", "ca-HepPh", "ca-AstroPh", "soc-Epinions1")),
     *((name, MaximalClique()) for name in ("email-Eu-core", "wiki-Vote", "ca-AstroPh", "soc-Epinions1")),
+    *((name, FourCycle()) for name in ("email-Eu-core", "facebook_combined", "ca-AstroPh", "soc-Epinions1")),
 )  # fmt: skip
 """Graphs and questions; no case takes kClist or Pivoter more than some seconds."""
 
@@ -93,7 +94,7 @@ def measure(name: str, graph: UnipartiteGraph, motif: Motif, repeats: int) -> Ro
         return engine.run(prepared, 0, prepared.n_items)
 
     found, ours_s = _least(count, repeats)
-    if isinstance(motif, MaximalClique):
+    if not isinstance(motif, Clique):
         return Row(name, motif, found.total, ours_s, "", None, True)
     if motif.k is not None:
         k = motif.k
@@ -149,7 +150,7 @@ def table_lines(rows: list[Row], facts: dict[str, str]) -> list[str]:
     for row in rows:
         beside = "" if row.peer_s is None else f"{row.peer} {row.peer_s:.4f}"
         share = "" if row.share is None else f"{row.share:.2f}"
-        asked = "maximal" if isinstance(row.motif, MaximalClique) else f"k = {row.motif.k or 'all'}"
+        asked = f"k = {row.motif.k or 'all'}" if isinstance(row.motif, Clique) else row.motif.title
         number = f"{row.count:,}" if row.count < 10**18 else f"{row.count:.3e}"
         correct = ("yes" if row.correct else "NO") if row.peer else ""
         lines.append(f"| {row.graph} | {asked} | {number} | {row.ours_s:.4f} | {beside} | {share} | {correct} |")

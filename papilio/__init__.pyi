@@ -51,6 +51,7 @@ from papilio.motifs import Biclique as Biclique
 from papilio.motifs import Butterfly as Butterfly
 from papilio.motifs import Census as Census
 from papilio.motifs import Clique as Clique
+from papilio.motifs import FourCycle as FourCycle
 from papilio.motifs import MaximalBiclique as MaximalBiclique
 from papilio.motifs import MaximalClique as MaximalClique
 from papilio.motifs import Projection as Projection

@@ -250,6 +250,15 @@ class Clique(Motif):
 
 
 @dataclass(frozen=True)
+class FourCycle(Motif):
+    """A cycle of four vertices of a unipartite graph, with or without edges between opposite ones (chords)."""
+
+    name: ClassVar[str] = "four-cycle"
+    pattern: ClassVar[str] = "4-cycle"
+    per_when_fixed: ClassVar[tuple[Granularity, ...]] = ("total", "vertex")
+
+
+@dataclass(frozen=True)
 class MaximalClique(Motif):
     """A clique of a unipartite graph that no vertex extends; a vertex without edges is one of size 1.
 
@@ -618,6 +627,7 @@ MOTIFS: dict[str, type[Motif]] = {
         Butterfly,
         Census,
         Clique,
+        FourCycle,
         MaximalBiclique,
         MaximalClique,
         Projection,

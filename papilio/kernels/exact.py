@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from papilio.arguments import show_bytes
 from papilio.errors import CapacityError, LeaseTooLargeError
-from papilio.graph import BipartiteGraph, RowColumn
+from papilio.graph import BipartiteGraph, RowColumn, UnipartiteGraph
 
 MAX_VERTEX_COUNT = 2**63 - 1
 """Maximum number of butterflies of one vertex that the vectors can hold."""
@@ -58,8 +58,10 @@ def check_run_wedges(wedges: int, n_items: int) -> None:
         )
 
 
-def check_vertex_bound(degrees: NDArray[np.int64], two_hop: NDArray[np.int64], *, has_edges: bool = True) -> None:
-    """Raise CapacityError, naming the first vertex, if a vertex could be in more than 2^63 - 1 butterflies.
+def check_vertex_bound(
+    degrees: NDArray[np.int64], two_hop: NDArray[np.int64], motifs: str = "butterflies", *, has_edges: bool = True
+) -> None:
+    """Raise CapacityError, naming the first vertex, if a vertex could be in more than 2^63 - 1 ``motifs``.
 
     A vertex w of degree d with ``two_hop`` wedges, the sum of (degree - 1) over its neighbours, meets each
     other end u in c <= d of them, so its butterflies, the sum of C(c, 2), are at most ``two_hop * (d - 1) / 2``.
@@ -72,7 +74,7 @@ def check_vertex_bound(degrees: NDArray[np.int64], two_hop: NDArray[np.int64], *
         at = int(over[0])
         bound = int(two_hop[at]) * (int(degrees[at]) - 1) // 2
         raise CapacityError(
-            f"a vertex of degree {degrees[at]} with {two_hop[at]} wedges could be in {bound} butterflies; "
+            f"a vertex of degree {degrees[at]} with {two_hop[at]} wedges could be in {bound} {motifs}; "
             f"counts per vertex are limited to {MAX_VERTEX_COUNT}: count the total{' or per edge' * has_edges} instead"
         )
 
@@ -88,6 +90,15 @@ def check_vertices(graph: BipartiteGraph, max_degree: int, *, has_edges: bool = 
         others = np.zeros(one.n_edges + 1, dtype=np.int64)
         np.cumsum(one.degree_v[one.v] - 1, out=others[1:])
         check_vertex_bound(one.degree_u, np.diff(others[one.indptr]), has_edges=has_edges)
+
+
+def check_friends(graph: UnipartiteGraph, max_degree: int) -> None:
+    """Apply :func:`check_vertex_bound` to the 4-cycles of a unipartite graph, as :func:`check_vertices`."""
+    if graph.n_edges * max_degree > MAX_VERTEX_COUNT:
+        two_hop = np.zeros(graph.n, np.int64)
+        for ends, middles in ((graph.u, graph.v), (graph.v, graph.u)):
+            np.add.at(two_hop, ends, graph.degree[middles] - 1)
+        check_vertex_bound(graph.degree, two_hop, "4-cycles", has_edges=False)
 
 
 def check_part_vertices(root_entries: int, entries: int, widest_start: int, widest_middle: int) -> None:

@@ -24,6 +24,7 @@ from papilio.motifs import (
     Cell,
     Census,
     Clique,
+    FourCycle,
     MaximalBiclique,
     MaximalClique,
     Motif,
@@ -131,6 +132,15 @@ def _maximal_cliques(graph: UnipartiteGraph, motif: MaximalClique) -> Iterator[R
     return ((each,) for each in found if motif.has_cell((len(each),)))
 
 
+def _four_cycles(graph: UnipartiteGraph, motif: FourCycle) -> Iterator[Row]:
+    """Yield the three cycles through four vertices whose edges are all there."""
+    edges = {frozenset(pair) for pair in _ends(graph)}
+    for a, b, c, d in combinations(range(graph.n), 4):
+        for x, y, z in ((b, c, d), (b, d, c), (c, b, d)):
+            if all(frozenset(pair) in edges for pair in ((a, x), (x, y), (y, z), (z, a))):
+                yield ((a, b, c, d),)
+
+
 def _ends(graph: UnipartiteGraph) -> list[tuple[int, int]]:
     return list(zip(graph.u.tolist(), graph.v.tolist(), strict=True))
 
@@ -205,6 +215,7 @@ EXAMPLES: Mapping[str, Example] = {
         "balanced biclique", ("signed", "bicliques-algorithms"),
     ),
     "clique": Example((Clique(3), Clique(4), Clique(), Clique(max_k=3)), _cliques, "k-clique", ("cliques",)),
+    "four-cycle": Example((FourCycle(),), _four_cycles, "4-cycle", ("four-cycles",)),
     "maximal-clique": Example(
         (MaximalClique(), MaximalClique(3)), _maximal_cliques, "maximal clique", ("cliques",)
     ),

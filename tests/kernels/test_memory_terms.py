@@ -14,6 +14,7 @@ from papilio.motifs import (
     Butterfly,
     Census,
     Clique,
+    FourCycle,
     Granularity,
     Listing,
     MaximalBiclique,
@@ -64,6 +65,7 @@ CASES: dict[str, tuple[Motif, Listing | None]] = {  # every motif: tests/familie
     "listed biclique": (Biclique(2, 3), Listing()),
     "balanced biclique": (BalancedBiclique(3, 3), None),
     "clique": (Clique(4), None),
+    "four-cycle": (FourCycle(), None),
     "listed maximal clique": (MaximalClique(), Listing()),
     "maximal biclique": (MaximalBiclique(), None),
     "projection": (Projection("u"), None),
@@ -112,6 +114,7 @@ RECORDED: dict[str, tuple[tuple[int, ...], ...]] = {
         (148536, 269110976, 849660, 809056, 16942128, 118901792),
         (329464, 269291904, 1657692, 809056, 18396480, 120356144),
     ),
+    "four-cycle": ((431289, 0), (464473, 0)),
     "listed maximal clique": (
         (202174499, 0, 849660, 809056, 53890664, 0),
         (251951164, 537546432, 849660, 809056, 16780416, 122376224),

@@ -1,4 +1,4 @@
-"""What the layers above know about butterflies, signed or not."""
+"""What the layers above know about butterflies, signed or not, and 4-cycles."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from papilio.kernels.engine import Engine
 from papilio.kernels.memory import WEDGES
 from papilio.kernels.motif_row import MotifRow, PartitionSupport, rates_of
-from papilio.motifs import CENSUS_CLASSES, BalancedButterfly, Butterfly, Cell, Census
+from papilio.motifs import CENSUS_CLASSES, BalancedButterfly, Butterfly, Cell, Census, FourCycle
 
 
 def _cpu() -> Callable[..., Engine]:
@@ -32,6 +32,12 @@ def _signed_gpu() -> Callable[..., Engine]:
     from papilio.kernels.wedge.gpu import BalancedButterflyGpu
 
     return BalancedButterflyGpu
+
+
+def _cycles_cpu() -> Callable[..., Engine]:
+    from papilio.kernels.wedge.cycles import FourCycleCpu
+
+    return FourCycleCpu
 
 
 def _wedge_members(motif: Butterfly | BalancedButterfly | Census, cell: Cell) -> dict[str, int]:
@@ -60,6 +66,15 @@ BALANCED_BUTTERFLY = MotifRow(
     # 0.9 of the rate of butterflies on a CPU, on the same graphs. GPU: by the same ratio; measured on one H200: 0.5
     # to 1.0.
     rates=rates_of("wedges", 4.5e8, 4.5e11),
+)
+
+FOUR_CYCLE = MotifRow(
+    FourCycle,
+    engines={"cpu": _cycles_cpu},
+    memory=WEDGES,
+    members=lambda motif, cell: {"n": 4},
+    rates={"cpu": BUTTERFLY.rates["cpu"]},
+    graph_kind="unipartite",
 )
 
 CENSUS = MotifRow(

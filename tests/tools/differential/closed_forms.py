@@ -67,6 +67,14 @@ def _fill_clique(question: Question, random: Generator, large: bool) -> tuple[Gr
     return graph, _complete(question, graph, {(k,): comb(n, k) for k in range(1, n + 1)})
 
 
+def _fill_cycles(question: Question, random: Generator, large: bool) -> tuple[Graph, Answer]:
+    """Return a complete graph: four of its vertices are in three cycles."""
+    n = int(random.choice(_SMALL + _MIDDLE))
+    graph = UnipartiteGraph.from_edges(*np.triu_indices(n, 1), n)
+    vectors = {"n": np.full(n, 3 * comb(n - 1, 3), np.uint64)} if question.per == "vertex" else {}
+    return graph, Answer(None, None, 3 * comb(n, 4), {}, vectors)
+
+
 def _agree(question: Question, random: Generator, large: bool) -> tuple[Graph, Answer]:
     """Return a complete graph of one sign, all of whose butterflies are of one class."""
     m, n = (int(random.choice(_SMALL)) for _ in "uv")
@@ -173,6 +181,7 @@ FORMS: Mapping[str, Callable[[Question, Generator, bool], tuple[Graph, Answer]]]
     "biclique": _fill_layers,
     "balanced-biclique": _fill_layers,
     "clique": _fill_clique,
+    "four-cycle": _fill_cycles,
     "maximal-clique": _groups,
     "maximal-biclique": _crown,
     "projection": _share_all,
