@@ -552,6 +552,9 @@ def other_readings(table: Table, door: str, kind: str) -> Iterator[set[tuple[str
         u, v = brought[0]
         if [a for a, _ in brought].count(u) == 1 == [b for _, b in brought].count(v) or are_numbers([u, v]):
             yield {*brought[1:]}
+        rest = [pair for pair in brought if pair != brought[0]]  # a header may stand there again
+        if u not in {a for a, _ in rest} and v not in {b for _, b in rest}:
+            yield {*rest}
         # Only usual names are a header before pairs that blanks separate.
         if door == "pairs, header, blanks":
             yield {*brought, table.head}

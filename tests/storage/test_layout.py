@@ -512,6 +512,7 @@ FEW_LINES: dict[str, tuple[str, str]] = {
     "two rows of numbers with points": ("1,18.0,6.5\n2,3.0,4.5\n", "2 ways: as edges.*as a matrix"),
     "a line above marks": ("plant,Apis,7\nRosa,x,\n", "header=True.*header=False"),
     "a line above numbers": ("Apis,7,2024-01-01\n3123,48,3028\n", "header=True.*header=False"),
+    "two lines of four dates": ("2024-05-01 2024-01-01 2024-04-01 2024-06-01\n" * 2, "2 ways: as edges.*as groups"),
     "semicolons in a few baskets": ("c d e\nc d e;a B\na B\nc d e\na B\n", "layout='groups'.*sep=;"),
     "tabs in a few baskets": ("c d e\nc d e\ta B\na B\nc d e\na B\n", "layout='groups'.*format='tsv'"),
 }
