@@ -63,7 +63,8 @@ def is_wide_and_bare(seen: Evidence) -> bool:
     if any(cell in ARROWS for column in seen.columns[1:] for cell in column):
         return False
     extra = [cell for column in seen.columns[2:] for cell in column]
-    return seen.width > 4 or any(isinstance(cell, str) and not _DATE.match(cell) for cell in extra)
+    are_dates = all(_DATE.match(str(cell)) for cell in seen.columns[0])  # then the others are no times
+    return seen.width > 4 or any(isinstance(cell, str) and (are_dates or not _DATE.match(cell)) for cell in extra)
 
 
 def _are_words(cells: Sequence[Cell]) -> bool:

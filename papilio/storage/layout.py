@@ -185,8 +185,11 @@ def _possible(seen: Evidence) -> list[Layout]:
         are_groups = is_like_groups(seen) or is_like_named_groups(seen) or is_wide_and_bare(seen)
         are_groups = are_groups or repeats_one_line(seen)
         return ["edges", "groups"] if are_groups else ["edges"]
-    if seen.complete and len(seen.rows) == 2 and seen.width > 3 and not seen.names and seen.key is None:
+    is_short = seen.complete and len(seen.rows) <= 2 and not seen.names and seen.key is None
+    if is_short and len(seen.rows) == 2 and seen.width > 3:
         return ["edges", "matrix"]  # perhaps the ends of edges, transposed
+    if is_short and seen.width == 3 and not seen.are_asked_ends and any(isinstance(x, float) for x in seen.columns[1]):
+        return ["edges", "matrix"]  # V with points
     if not _may_be_edges(seen):
         is_bare = bool(seen.names) and seen.key is None and seen.row_names is None
         if is_bare and seen.width == 2 and {cell for column in seen.columns for cell in column} <= {0, 1}:

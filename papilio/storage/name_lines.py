@@ -75,6 +75,15 @@ def occurs_again(first: list[bytes], rows: list[list[bytes]]) -> bool:
     return any(row[at] == first[at] for row in alike for at in labels)
 
 
+def is_above_one_row(first: list[bytes], rows: list[list[bytes]]) -> bool:
+    """Return whether a line of words is above a single row, of numbers alone, or of a name and words for entries."""
+    if len(rows) != 1 or not len(first) == len(rows[0]) > 2 or not any(rows[0][1:]):
+        return False
+    if all(map(is_numeric, rows[0])):
+        return not all(map(is_numeric, first))
+    return all(map(_is_mark, rows[0][1:])) and not all(map(_is_mark, first[1:]))
+
+
 def _is_mark(part: bytes) -> bool:
     """Return whether a field is a word of a matrix for an entry or none, or empty."""
     return not part or part.decode(errors="replace").lower() in ABSENT | PRESENT

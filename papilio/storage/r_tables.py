@@ -44,7 +44,7 @@ def names_with_rows(names: Sequence[bytes], rows: Sequence[Sequence[bytes]], *, 
     width, first = len(names) + 1, [row[0] for row in rows if row]
     if len(rows) < _LEAST_ROWS or not names or any(len(row) != width for row in rows):
         return []
-    if len(set(first)) < len(rows) or any(map(_NUMBER.fullmatch, names)):
+    if len(set(first)) < len(rows) or (not quoted and any(map(_NUMBER.fullmatch, names))):
         return []
     is_numbered = first == [b"%d" % at for at in range(1, len(rows) + 1)]
     ends_in_words = not any(not row[-1] or _NUMBER.fullmatch(row[-1]) for row in rows)

@@ -44,6 +44,7 @@ from papilio.storage.layout import HEADER_NOTE, Plan, decide
 from papilio.storage.name_lines import (
     DECIMAL_COMMA,
     is_above_numbers,
+    is_above_one_row,
     is_apart,
     is_header,
     is_numbered,
@@ -137,6 +138,8 @@ def read_table(head: Head, chosen: FormatName, options: ReadOptions) -> TextLayo
         plan = decide(seen, _asked_layout(options), bipartite=options.bipartite)
         _refuse_numbers_as_names(head, layout, seen, plan, options)
         _refuse_lone_line(seen, plan)
+        if plan.layout == "groups" and not delimiter and options.layout is options.format is None:
+            _refuse_marks_in_groups(head.name, data)
         if plan.layout != "edges":
             before = layout if layout.held is None else before
             return _grid(head, before, replace(seen, rows=seen.rows[:1]), plan, options)
@@ -156,6 +159,19 @@ def read_table(head: Head, chosen: FormatName, options: ReadOptions) -> TextLayo
     if is_first and not layout.delimiter and asked.u is None and asked.v is None:
         _refuse_blanks(head, layout, first, options)
     return replace(layout, notes=layout.notes + _notes(layout, rows, options))
+
+
+def _refuse_marks_in_groups(name: str, data: Sequence[bytes]) -> None:
+    """Raise InputError for groups whose fields blanks separate, with another separator in a few lines."""
+    for mark in (*MARKS, b"\t"):
+        line = next((line for line in data if mark in line.strip(BLANKS)), None)
+        if line is not None and any(b" " in part.strip(BLANKS) for other in data for part in other.split(mark)):
+            shown = mark.decode()
+            how = "format='tsv' (--format tsv)" if mark == b"\t" else f"a first line 'sep={shown}'"
+            raise InputError(
+                f"{name}: blanks or {shown!r} separate the members of groups, as in {line.decode(errors='replace')!r}; "
+                f"set layout='groups' (--layout groups), with {how} if {shown!r} does, without it if blanks do"
+            )
 
 
 def declared_mark(head: Head) -> bytes:
@@ -401,7 +417,7 @@ def _skip_header(
     rows = [] if has_names is False else [fields_of(layout, row) for row in data[1:]]
     with_rows = names_with_rows(line, rows, quoted=layout.delimiter == b" ")
     if with_rows:
-        line, has_names = with_rows, True
+        line, has_names, numbers = with_rows, True, False
     like = options.like
     if like is not None and like.names:
         names = tuple(part.decode(errors="replace") for part in line)
@@ -418,6 +434,8 @@ def _skip_header(
         if not has_names and layout.format in ("csv", "tsv"):
             is_doubtful = len(line) == 2 and line[1].isdigit()
             if is_doubtful and plain_name(line[0].decode(errors="replace")) in NAMES_OF_ROWS | {"id"}:
+                raise InputError(_doubtful_names(head, layout, [part.decode() for part in line], "an edge"))
+            if is_above_one_row(line, rows):
                 raise InputError(_doubtful_names(head, layout, [part.decode() for part in line], "an edge"))
             guessed = has_names = is_apart(line, [fields_of(layout, other) for other in data[1:]])
     if has_names and not numbers and like is not None and not like.names:

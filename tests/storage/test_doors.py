@@ -36,6 +36,7 @@ from scipy.io import mmwrite
 import papilio
 from papilio.errors import PapilioError
 from papilio.storage.any_object import label_any
+from papilio.storage.evidence import ABSENT, NAMES_OF_ROWS, PRESENT
 from papilio.storage.formats import ReadOptions
 from papilio.storage.graph_files import HEAD_BYTES, find_graph_format, is_graph_format, read_graph_file
 from papilio.storage.inputs import InputFile, expand_inputs
@@ -494,6 +495,8 @@ def other_readings(table: Table, door: str, kind: str) -> Iterator[set[tuple[str
         are_ends = are_few and (all(u and v for u, v in numbers) or sorted(numbers) == numbers)
         if are_ends and (is_list or n_v == 2):
             yield {*firsts}
+        if kind == "columns" and n_v == 3 and are_few and table.v[2] == f"{n_u}":
+            yield {*firsts}  # the names are sizes, of n_u lines
         if are_few and is_list and rows[0][-1] == f"{n_u - 1}":
             yield {*firsts[1:]}  # below sizes
         if are_ends and kind == "columns" and are_numbers(table.v):
@@ -506,17 +509,27 @@ def other_readings(table: Table, door: str, kind: str) -> Iterator[set[tuple[str
         pairs = [(name, row[0]) for name, row in zip(table.u, rows, strict=True)]
         yield {*pairs}
         yield {*pairs[1:]}
+    # Below a usual name of a column of names, numbers are names of columns.
+    if kind == "rows" and n_v > 2 and table.u[0] in NAMES_OF_ROWS:
+        yield {(table.u[u], rows[0][v]) for u, v in table.cells if u}
     # With a 0 among them, numbers may be entries as well as names.
     if kind == "rows" and are_numbers(table.u) and "0" in table.u:
         lines = [[float(name), *row] for name, row in zip(table.u, values.tolist(), strict=True)]
         yield {(f"{u}", f"{v}") for u, line in enumerate(lines, 1) for v, cell in enumerate(line, 1) if cell}
-    if kind == "names" and n_v == 1 and are_numbers(table.u) and are_whole:
+    if kind == "names" and n_v == 1 and are_numbers(table.u) and (are_whole or door == "ones"):
         yield {(name, row[0]) for name, row in zip(table.u, rows, strict=True)}
         yield {(name, "1") for name, cell in zip(table.u, values[:, 0], strict=True) if cell}
     # So are two columns of whole numbers below words, after numbers in order that count rows.
     is_index = are_numbers(table.u) and table.u in [sorted(table.u, key=float, reverse=way) for way in (False, True)]
     if kind == "names" and n_v == 2 and are_whole and is_index:
         yield {(row[0], row[1]) for row in rows}
+    # A first line of three numbers, the last of which counts the others, has sizes.
+    lines = table.long(zeros=door.startswith("stacked"))
+    if door.startswith(("stacked", "weights")) and lines[0][2] == f"{len(lines) - 1}":
+        yield {(line[0], line[1]) for line in lines[1:]}
+    # Ends that are all words for entries are those of a column of a matrix.
+    if kind == "names" and {name.lower() for _, name in table.pairs} <= ABSENT | PRESENT:
+        yield {(u, table.head[1]) for u, v in table.pairs if v.lower() in PRESENT}
     # A symmetric table without names is an adjacency.
     if kind == "places" and n_u == n_v and (values == values.T).all() and not values.diagonal().any():
         yield {(f"{u}", f"{v}") for u, v in table.cells if u < v}
@@ -539,6 +552,9 @@ def other_readings(table: Table, door: str, kind: str) -> Iterator[set[tuple[str
         u, v = brought[0]
         if [a for a, _ in brought].count(u) == 1 == [b for _, b in brought].count(v) or are_numbers([u, v]):
             yield {*brought[1:]}
+        rest = [pair for pair in brought if pair != brought[0]]  # a header may stand there again
+        if u not in {a for a, _ in rest} and v not in {b for _, b in rest}:
+            yield {*rest}
         # Only usual names are a header before pairs that blanks separate.
         if door == "pairs, header, blanks":
             yield {*brought, table.head}

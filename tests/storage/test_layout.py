@@ -505,3 +505,44 @@ def test_files_as_people_bring_them(name: str) -> None:
     except PapilioError as error:
         said = str(error)
     assert found in EXPECTED[name] or any(word in said for word in ("--layout", "--where", "name them by u and v"))
+
+
+FEW_LINES: dict[str, tuple[str, str]] = {
+    "a row of numbers with points": ("1,18.0,6.5\n", "2 ways: as edges.*as a matrix"),
+    "two rows of numbers with points": ("1,18.0,6.5\n2,3.0,4.5\n", "2 ways: as edges.*as a matrix"),
+    "a line above marks": ("plant,Apis,7\nRosa,x,\n", "header=True.*header=False"),
+    "a line above numbers": ("Apis,7,2024-01-01\n3123,48,3028\n", "header=True.*header=False"),
+    "two lines of four dates": ("2024-05-01 2024-01-01 2024-04-01 2024-06-01\n" * 2, "2 ways: as edges.*as groups"),
+    "semicolons in a few baskets": ("c d e\nc d e;a B\na B\nc d e\na B\n", "layout='groups'.*sep=;"),
+    "tabs in a few baskets": ("c d e\nc d e\ta B\na B\nc d e\na B\n", "layout='groups'.*format='tsv'"),
+}
+
+
+@pytest.mark.parametrize("name", FEW_LINES)
+def test_few_lines_with_two_readings_are_an_error(name: str, tmp_path: Path) -> None:
+    text, message = FEW_LINES[name]
+    with pytest.raises(InputError, match=message):
+        papilio.read(write(tmp_path / "few.txt", text))
+
+
+def test_a_declared_separator_decides_about_baskets(tmp_path: Path) -> None:
+    text = FEW_LINES["semicolons in a few baskets"][0]
+    assert papilio.read(write(tmp_path / "a.txt", "sep=;\n" + text), layout="groups").n_v == 2
+    assert papilio.read(write(tmp_path / "b.txt", text), layout="groups").n_v == 6
+
+
+def test_numbers_with_points_as_text_are_no_labels() -> None:
+    with pytest.raises(InputError, match="2 ways"):
+        papilio.read(np.array([["18.0", "8.0", "16.5"]]))
+
+
+def test_quoted_numbers_above_a_table_of_r_are_names(tmp_path: Path) -> None:
+    file = write(tmp_path / "r.txt", '"4" "3"\n"1" 1 2\n"2" 2 0\n"3" 1 1\n')
+    found = papilio.read(file, layout="matrix")
+    assert found.n_edges == 5
+    assert [*found.labels("v")] == ["3", "4"]
+
+
+def test_ids_of_mixed_types_stay_apart() -> None:
+    for source in ({1: ["x", "y"], "1": ["x"]}, [(1, "x"), (1, "y"), ("1", "x")]):
+        assert (papilio.read(source).n_u, papilio.read(source).n_edges) == (2, 3)
