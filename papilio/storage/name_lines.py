@@ -75,6 +75,12 @@ def occurs_again(first: list[bytes], rows: list[list[bytes]]) -> bool:
     return any(row[at] == first[at] for row in alike for at in labels)
 
 
+def are_ends(first: list[bytes], rows: list[list[bytes]]) -> bool:
+    """Return whether both fields of a first line stand in other lines, too, in either column: they name vertices."""
+    others = {part for row in rows if row != first for part in row}
+    return len(first) == 2 and len(rows) > 3 and others.issuperset(first)
+
+
 def is_above_one_row(first: list[bytes], rows: list[list[bytes]]) -> bool:
     """Return whether a line of words is above a single row, of numbers alone, or of a name and words for entries."""
     if len(rows) != 1 or not len(first) == len(rows[0]) > 2 or not any(rows[0][1:]):

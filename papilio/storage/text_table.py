@@ -43,6 +43,7 @@ from papilio.storage.formats import (
 from papilio.storage.layout import HEADER_NOTE, Plan, decide
 from papilio.storage.name_lines import (
     DECIMAL_COMMA,
+    are_ends,
     is_above_numbers,
     is_above_one_row,
     is_apart,
@@ -429,7 +430,9 @@ def _skip_header(
         by_two = is_header(line, second) or is_numbered(line, second) or names_rows(line, second)
         has_names = by_two or is_above_numbers(line, rows)
         again = occurs_again(line, rows)
-        if has_names and again and not are_names([part.decode(errors="replace") for part in line]):
+        if has_names and are_ends(line, rows):
+            has_names = by_two = False
+        elif has_names and again and not are_names([part.decode(errors="replace") for part in line]):
             raise InputError(_doubtful_names(head, layout, [part.decode(errors="replace") for part in line], "an edge"))
         if not has_names and layout.format in ("csv", "tsv"):
             is_doubtful = len(line) == 2 and line[1].isdigit()

@@ -546,3 +546,11 @@ def test_quoted_numbers_above_a_table_of_r_are_names(tmp_path: Path) -> None:
 def test_ids_of_mixed_types_stay_apart() -> None:
     for source in ({1: ["x", "y"], "1": ["x"]}, [(1, "x"), (1, "y"), ("1", "x")]):
         assert (papilio.read(source).n_u, papilio.read(source).n_edges) == (2, 3)
+
+
+def test_a_first_line_of_names_that_stand_below_is_an_edge(tmp_path: Path) -> None:
+    (path := tmp_path / "friends.txt").write_text("Ada Grace\nAda 2\nAda 3\nGrace 3\n2 3\n", "utf-8")
+    assert papilio.read(path, kind="unipartite").n_edges == 5
+    path.write_text("Ada Grace\nAda 2\nAda 3\nLin 3\n2 3\n", "utf-8")
+    with pytest.raises(InputError, match="names of columns, or an edge"):
+        papilio.read(path, kind="unipartite")
