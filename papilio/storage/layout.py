@@ -168,7 +168,8 @@ def _possible(seen: Evidence) -> list[Layout]:
         return ["matrix"]
     if seen.names and plain_name(seen.name(0)) in OTUS and seen.is_value_table and not seen.are_asked_ends:
         return ["matrix"]
-    if (seen.are_named_ends and not _are_truth_values(seen)) or seen.width < 1:
+    are_layers = seen.are_named_ends and seen.names[:2] == ("u", "v")
+    if (seen.are_named_ends and (are_layers or not _are_truth_values(seen))) or seen.width < 1:
         is_keyed = seen.key is not None and isinstance(seen.columns[seen.key][0], str) and not seen.are_asked_ends
         may_be_wide = is_keyed and (len(seen.values) > 3 or _holds_one_pair(seen))
         return ["edges", "matrix"] if may_be_wide and _may_be_matrix(seen) else ["edges"]
