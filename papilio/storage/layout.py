@@ -182,7 +182,7 @@ def _possible(seen: Evidence) -> list[Layout]:
         _refuse_numbers_as_text(seen)
         _refuse_thousands(seen)
         if _are_truth_values(seen):
-            return ["edges", "matrix"]
+            return ["edges"] if seen.are_asked_ends and seen.width == 2 else ["edges", "matrix"]
         are_groups = is_like_groups(seen) or is_like_named_groups(seen) or is_wide_and_bare(seen)
         are_groups = are_groups or repeats_one_line(seen)
         return ["edges", "groups"] if are_groups else ["edges"]
