@@ -122,7 +122,7 @@ def main() -> None:
         {
             "graph": lambda row: row.graph,
             "question": lambda row: row.question,
-            "count": lambda row: str(row.count),
+            "count": lambda row: str(row.count) if row.count < 10**24 else f"{len(str(row.count)):,} digits",
             "kernels ms": lambda row: f"{row.kernels_s * 1e3:.2f}",
             "run ms": lambda row: f"{row.run_s * 1e3:.2f}",
             "run beyond": lambda row: f"{(row.run_s - row.kernels_s) * 1e3:.2f}",
