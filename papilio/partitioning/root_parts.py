@@ -42,7 +42,6 @@ from papilio.kernels.biclique.question import (
     choose_maximal_anchor,
     choose_sizes,
     explain_choice,
-    explain_choices,
     settle_anchor,
 )
 from papilio.kernels.offsets import offsets_of
@@ -467,14 +466,11 @@ def _choose_anchor(
     layers: Degrees, motif: Biclique, options: Mapping[str, str], request: CutRequest
 ) -> tuple[str, bool, tuple[str, str]]:
     """Return the resolved option, whether V is anchored, and the reason, from the degrees alone."""
-    anchor = settle_anchor(motif, options.get("anchor", "auto"), options.get("algorithm", "auto"))
-    swapped = choose_anchor(layers, motif, anchor)
-    sizes = choose_sizes(layers, motif, swapped)
-    why = explain_choices(motif, request.per, sizes, swapped, (anchor, "auto"), "auto")[0]
-    layer = f"layer {'V' if swapped else 'U'} anchored"
-    if why[0] != layer:
-        why = layer, "nothing to search: closed forms give all counts"
-    return anchor, swapped, why
+    anchor, settled = settle_anchor(motif, options.get("anchor", "auto"), options.get("algorithm", "auto"))
+    swapped, why = choose_anchor(layers, motif, anchor)
+    if choose_sizes(layers, motif, swapped).is_empty:
+        why, settled = "nothing to search: closed forms give all counts", ""
+    return anchor, swapped, (f"layer {'V' if swapped else 'U'} anchored", settled or why)
 
 
 def _fewest(rows: AnchoredRows, least: tuple[int, int]) -> tuple[int, int]:

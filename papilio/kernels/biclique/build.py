@@ -10,6 +10,7 @@ children, too many to copy to the host.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -105,12 +106,13 @@ def build_bicliques(
 
     ``anchor`` is the layer whose vertices are searched one after the other: ``auto``, ``u`` or ``v``.
     """
-    swapped = choose_anchor(store.layers, motif, anchor)
+    swapped, why = choose_anchor(store.layers, motif, anchor)
     sizes = choose_sizes(store.layers, motif, swapped)
     stars = None
     if roots is not None and needs_stars(motif):
         stars = store.find_stars("v" if swapped else "u", roots)
-    return build_index(store, swapped, sizes, closed_cells(store.layers, motif, stars), keep_pairs, roots)
+    index = build_index(store, swapped, sizes, closed_cells(store.layers, motif, stars), keep_pairs, roots)
+    return replace(index, why_anchored=why)
 
 
 def build_index(

@@ -90,6 +90,7 @@ class BicliqueItems:
     # shape (n_pieces,): estimated set operations of each piece, descending, within an item of a part; ties by root,
     # then by first child
     costs: NDArray[np.int64]
+    why_anchored: str = ""  # the reason for the anchored layer, if the index chose it
     # Counts that need no search, by (p, q) of U and V; they belong to item 0
     closed_cells: Cells = field(default_factory=dict)
     # shape (n_items + 1,): item i of a part has the pieces ``[item_ptr[i], item_ptr[i + 1])``; None for a whole

@@ -38,7 +38,7 @@ from papilio.kernels.biclique.list_loops import (
 )
 from papilio.kernels.biclique.local import LeftGraph, RootGraph, make_around
 from papilio.kernels.biclique.prober import probe_here
-from papilio.kernels.biclique.question import explain_choices
+from papilio.kernels.biclique.question import explain_layer
 from papilio.kernels.biclique.search import Items, measure_rooms
 from papilio.kernels.biclique.subset import Levels, make_levels
 from papilio.kernels.engine import Choice, Partial, Prepared, require_request
@@ -208,8 +208,7 @@ class BicliqueLister(SearchEngine):
         n_words, *_ = measure_rooms(index.hop_indptr, index.hop_common, size - 1)
         pieces = index.item_root, index.item_first, index.item_last, index.costs
         ids = index.left_ids, index.right_ids
-        asked = self.anchor, "enumerate"
-        chosen, *_ = explain_choices(motif, "total", index.sizes, index.swapped, asked, "enumerate")
+        chosen = explain_layer(index.sizes, index.swapped, index.why_anchored)
         return _Searched(lay_graph(index), pieces, index.swapped, ids, n_words, index, chosen)
 
     def _make_state(self, prepared: PreparedListing) -> _Worker:

@@ -41,6 +41,12 @@ and 3 ms in 30 of 190 questions, and the layer with the smaller product in 8; wi
 """
 
 LESS_TREE = "its wedges, times 4 for each of its vertices to take, are no more than in the other layer"
+_TWO_TAKEN = "only two of its vertices are taken"
+_THREE_FASTER = "three of its vertices are searched faster than the many wedges of the other layer are counted"
+_GIVEN_SIZE = "its side has a given size"
+_MANY_WEDGES = "pairs of the other layer have many times the wedges"
+_ROOTS = "the roots of the part are in this layer"
+REQUESTED = "requested"
 FEWER_WEDGES = "pairs of its vertices have no more wedges than pairs of the other layer"
 
 
@@ -73,8 +79,8 @@ def read_anchor(anchor: str) -> bool | None:
     return None if anchor == "auto" else anchor == "v"
 
 
-def choose_anchor(graph: Layers, motif: Biclique, anchor: str) -> bool:
-    """Return whether V is anchored: as requested, or for ``auto`` by the first of these rules that applies:
+def choose_anchor(graph: Layers, motif: Biclique, anchor: str) -> tuple[bool, str]:
+    """Return whether V is anchored, and why: as requested, or for ``auto`` by the first of these rules that applies:
 
     1. the layer from which only two vertices are taken, unless three of the other one are, whose pairs have fewer than
        1 / :data:`PAIR_TIMES` of the wedges,
@@ -84,19 +90,22 @@ def choose_anchor(graph: Layers, motif: Biclique, anchor: str) -> bool:
     """
     asked = read_anchor(anchor)
     if asked is not None:
-        return asked
+        return asked, REQUESTED
     two_u, two_v = (choose_sizes(graph, motif, swapped).max_left == 2 for swapped in (False, True))
     of_u, of_v = count_wedges(graph)
     if two_u != two_v:
         wedges, others, size = (of_u, of_v, motif.q) if two_u else (of_v, of_u, motif.p)
-        return two_v if size != 3 or wedges <= PAIR_TIMES * others else two_u
+        is_worth = size != 3 or wedges <= PAIR_TIMES * others
+        return (two_v, _TWO_TAKEN) if is_worth else (two_u, _THREE_FASTER)
     if motif.p is not None and motif.q is None:
-        return of_u > MANY_TIMES * of_v
+        has_many = of_u > MANY_TIMES * of_v
+        return has_many, _MANY_WEDGES if has_many else _GIVEN_SIZE
     if motif.p is None and motif.q is not None:
-        return of_v <= MANY_TIMES * of_u
+        has_many = of_v > MANY_TIMES * of_u
+        return not has_many, _MANY_WEDGES if has_many else _GIVEN_SIZE
     if motif.p is not None and motif.q is not None:
-        return weigh_tree(of_v, motif.q) < weigh_tree(of_u, motif.p)
-    return of_v < of_u
+        return weigh_tree(of_v, motif.q) < weigh_tree(of_u, motif.p), LESS_TREE
+    return of_v < of_u, FEWER_WEDGES
 
 
 def weigh_tree(wedges: int, size: int) -> int:
@@ -104,11 +113,14 @@ def weigh_tree(wedges: int, size: int) -> int:
     return wedges * int(VERTEX_FACTOR ** min(size, _MOST_POWER))
 
 
-def settle_anchor(motif: Biclique, anchor: str, algorithm: str) -> str:
-    """Return the anchor. For ``auto`` with ``enumerate``, the only layer that can be enumerated, if any."""
+def settle_anchor(motif: Biclique, anchor: str, algorithm: str) -> tuple[str, str]:
+    """Return the anchor and the reason, which is empty for ``auto``.
+
+    For ``auto`` with ``enumerate`` it is the only layer that can be enumerated, if any.
+    """
     if anchor == "auto" and algorithm == "enumerate" and (motif.p is None) != (motif.q is None):
-        return "v" if motif.p is None else "u"
-    return anchor
+        return "v" if motif.p is None else "u", _GIVEN_SIZE
+    return anchor, "" if anchor == "auto" else REQUESTED
 
 
 def anchor_part(part: RootPart, anchor: str) -> str:
@@ -122,39 +134,11 @@ def anchor_part(part: RootPart, anchor: str) -> str:
     return part.layer
 
 
-def explain_choices(
-    motif: Biclique,
-    per: Granularity,
-    sizes: SizeRange,
-    swapped: bool,
-    asked: tuple[str, str],
-    algorithm: str,
-    probed: tuple[str, str] | None = None,
-) -> tuple[Choice, ...]:
-    """Return the anchored layer and the algorithm with their reasons.
-
-    ``asked`` holds the requested anchor (``part`` for a part) and algorithm; ``algorithm`` is the one that runs.
-    ``probed`` holds the reasons for both if probes chose them.
-    """
+def explain_layer(sizes: SizeRange, swapped: bool, reason: str) -> Choice:
+    """Return the anchored layer and the reason, for a search of these sizes."""
     if sizes.is_empty:
-        return (("no search", "every requested size has a closed form or does not occur"),)
-    layer = f"layer {'V' if swapped else 'U'} anchored"
-    if asked[0] == "part":
-        reason = "the roots of the part are in this layer"
-    elif asked[0] != "auto":
-        reason = "requested"
-    elif probed is not None and probed[0]:
-        reason = probed[0]
-    elif sizes.max_left == 2 != sizes.max_right:
-        reason = "only two of its vertices are taken"
-    elif sizes.max_right == 2 != sizes.max_left and None not in (motif.p, motif.q):
-        reason = "three of its vertices are searched faster than the many wedges of the other layer are counted"
-    elif (motif.p is None) != (motif.q is None):
-        is_given = swapped == (motif.p is None)
-        reason = "its side has a given size" if is_given else "pairs of the other layer have many times the wedges"
-    else:
-        reason = FEWER_WEDGES if motif.p is None else LESS_TREE
-    return (layer, reason), _explain_algorithm(per, sizes, asked[1], algorithm, probed)
+        return "no search", "every requested size has a closed form or does not occur"
+    return f"layer {'V' if swapped else 'U'} anchored", reason
 
 
 def _explain_algorithm(
@@ -187,6 +171,8 @@ class BicliqueQuestion:
     asked: tuple[str, str]
     """Requested anchor and algorithm; the anchor of a part is ``part``."""
     anchor: str
+    why_anchor: str
+    """The reason for the anchor; empty if the index chooses it."""
 
     @property
     def roots(self) -> NDArray[np.int32] | None:
@@ -243,8 +229,14 @@ class BicliqueQuestion:
     def explain(
         self, index: BicliqueItems, algorithm: str, probed: tuple[str, str] | None = None
     ) -> tuple[Choice, ...]:
-        """Return the decisions and their reasons for an index searched by ``algorithm``, as :func:`explain_choices`."""
-        choices = explain_choices(self.motif, self.per, index.sizes, index.swapped, self.asked, algorithm, probed)
+        """Return the decisions and their reasons for an index searched by ``algorithm``.
+
+        ``probed`` holds the reasons for layer and algorithm if probes chose them.
+        """
+        why = self.why_anchor or (probed[0] if probed else "") or index.why_anchored
+        choices: tuple[Choice, ...] = (explain_layer(index.sizes, index.swapped, why),)
+        if not index.sizes.is_empty:
+            choices = *choices, _explain_algorithm(self.per, index.sizes, self.asked[1], algorithm, probed)
         return (COVER_CHOICE, *choices) if self.motif.needs_signs else choices
 
     def compare_trees(self, swapped: bool) -> float:
@@ -269,11 +261,11 @@ def ask_bicliques(
     assert isinstance(motif, Biclique)
     if isinstance(graph, RootPart):
         source, settled = graph.graph, anchor_part(graph, anchor)
-        return BicliqueQuestion(motif, per, source, graph, source, ("part", algorithm), settled)
+        return BicliqueQuestion(motif, per, source, graph, source, ("part", algorithm), settled, _ROOTS)
     assert isinstance(graph, BipartiteGraph)
     searched = make_cover(graph) if motif.needs_signs else graph
-    settled = settle_anchor(motif, anchor, algorithm)
-    return BicliqueQuestion(motif, per, graph, None, searched, (anchor, algorithm), settled)
+    settled, why = settle_anchor(motif, anchor, algorithm)
+    return BicliqueQuestion(motif, per, graph, None, searched, (anchor, algorithm), settled, why)
 
 
 def choose_maximal_sizes(graph: Layers, motif: MaximalBiclique, swapped: bool) -> SizeRange:
@@ -294,10 +286,10 @@ def choose_maximal_anchor(graph: Layers, anchor: str) -> bool:
 
 def explain_choice(asked: str) -> str:
     """Return the reason for anchoring a layer."""
-    return "requested" if asked != "auto" else "fewer wedges lie between its pairs"
+    return REQUESTED if asked != "auto" else "fewer wedges lie between its pairs"
 
 
 def explain_anchor(swapped: bool, asked: str, part: MaximalPart | None) -> Choice:
     """Return the anchored layer and the reason."""
-    why = explain_choice(asked) if part is None else "the roots of the part are in this layer"
+    why = explain_choice(asked) if part is None else _ROOTS
     return f"anchor {'V' if swapped else 'U'}", why
