@@ -64,12 +64,12 @@ def load_engine(
     """
     if name not in ENGINES:
         raise UnsupportedError(f"unknown engine {name!r}; known: {', '.join(ENGINES)}")
-    family, chosen = motif_row(motif), dict[str, Any](choose_options(motif, options))
-    engines = family.engines
+    row, chosen = motif_row(motif), dict[str, Any](choose_options(motif, options))
+    engines = row.engines
     if listing is not None:
-        family.columns(motif)
-        assert family.listed is not None
-        engines, chosen["listing"] = family.listed.engines, listing
+        row.columns(motif)
+        assert row.listed is not None
+        engines, chosen["listing"] = row.listed.engines, listing
     if name not in engines:
         can = "" if listing is None else f" for listings, only for {' or '.join(engines)}"
         raise UnsupportedError(f"motif {motif.name!r} has no {name} engine{can}")

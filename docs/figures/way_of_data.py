@@ -21,8 +21,8 @@ ROOMS = {
     "api": (2.9, 2.2, "api", "count, listing, decompose,\ncensus, partition, jobs"),
     "tasks": (5.7, 2.2, "tasks", "plan, leases, ledger,\none task's run, fold"),
     "cluster": (8.5, 2.2, "cluster", "inline, local, cuda,\nexisting, slurm"),
-    "families": (2.9, 0.2, "families", "one row per motif family"),
-    "kernels": (5.7, 0.2, "kernels", "wedge, tree, biclique, peel;\nCPU and CUDA twins"),
+    "registry": (2.9, 0.2, "registry", "one row per motif"),
+    "kernels": (5.7, 0.2, "kernels", "wedge, biclique, clique, peel;\nCPU and CUDA twins"),
     "reports": (8.5, 0.2, "measures, reports", "clustering, pairs; scaling,\npages"),
 }
 WIDTH, HEIGHT = 2.0, 1.1
@@ -30,7 +30,7 @@ WAYS = [
     ("files", "storage", "convert"), ("storage", "partitioning", "rows"), ("cli", "api", "question"),
     ("api", "tasks", "job"), ("tasks", "cluster", "leases"), ("cluster", "tasks", "partials"),
     ("storage", "tasks", "graph"), ("partitioning", "tasks", "parts"), ("tasks", "kernels", "items"),
-    ("families", "tasks", "row"), ("families", "kernels", ""), ("tasks", "api", "result"),
+    ("registry", "tasks", "row"), ("registry", "kernels", ""), ("tasks", "api", "result"),
 ]  # fmt: skip
 
 

@@ -187,7 +187,7 @@ class Call(ABC, Generic[Result]):
         """Return the job on the store, or on the graph that this process holds under ``source``."""
         if self.store is not None:
             return job_of(self.store, self.question)
-        return job_of(self.graph, self.question, source, self.graph.hash)
+        return job_of(self.graph.arrays(), self.question, source, self.graph.hash)
 
     def stored(self, parent: Path) -> GraphStore:
         """Return the store; a graph in memory is written to one under ``parent`` that ends with the call."""

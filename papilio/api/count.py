@@ -179,13 +179,13 @@ class CountCall(Call[CountResult]):
         vectors = dict(result.vectors)
         if self.target is not None:
             store = self.stored(self.target.parent)
-            family = motif_row(result.motif)
+            row = motif_row(result.motif)
             metadata = file_metadata(store.hash, motif=motif_to_json(result.motif))
             how: Any = {"metadata": metadata, "overwrite": self._overwrite}
-            if family.classes:
-                write_census(self.target, rows_by_class(family.classes, result.table), **how)
+            if row.classes:
+                write_census(self.target, rows_by_class(row.classes, result.table), **how)
             elif result.motif.is_table:
-                write_table(self.target, self.by_size(result.table), key=family.key, **how)
+                write_table(self.target, self.by_size(result.table), key=row.key, **how)
             elif "edge" in vectors:
                 write_columns(self.target, store, {"edge": {"support": vectors["edge"]}}, **how)
             else:

@@ -274,7 +274,7 @@ def decompose(
     report("read", 0, 1)
     held = _read(source)
     room = free_memory_bytes()
-    described = _describe(source, held)  # before a graph in memory becomes a store
+    described = _describe(source, held)
     seconds = {"read": perf_counter() - began}
     how: dict[str, Any] = {"threads": threads, "memory_bytes": room, "with_forest": hierarchy}
     made = decompose_graph(held, kind, side, chosen, **how, report=report)

@@ -103,10 +103,10 @@ def _report_count(result: CountResult) -> None:
 
     if not result.motif.is_table:
         click.echo(result.count)
-    elif (family := motif_row(result.motif)).classes:
-        click.echo("\n".join(class_lines(family.classes, result.table)))
+    elif (row := motif_row(result.motif)).classes:
+        click.echo("\n".join(class_lines(row.classes, result.table)))
     elif result.output is None:
-        click.echo("\n".join(table_lines(result.table, family.key)))
+        click.echo("\n".join(table_lines(result.table, row.key)))
     if result.output is None:
         for entry in result.largest:
             labels = "\t".join(str(label) for label in entry.labels)

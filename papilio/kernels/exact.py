@@ -92,7 +92,7 @@ def check_vertices(graph: BipartiteGraph, max_degree: int, *, has_edges: bool = 
         check_vertex_bound(one.degree_u, np.diff(others[one.indptr]), has_edges=has_edges)
 
 
-def check_friends(graph: UnipartiteGraph, max_degree: int) -> None:
+def check_four_cycles(graph: UnipartiteGraph, max_degree: int) -> None:
     """Apply :func:`check_vertex_bound` to the 4-cycles of a unipartite graph, as :func:`check_vertices`."""
     if graph.n_edges * max_degree > MAX_VERTEX_COUNT:
         two_hop = np.zeros(graph.n, np.int64)

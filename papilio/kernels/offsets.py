@@ -41,3 +41,24 @@ def lower_bound(values: NDArray[Any], begin: Index, stop: Index, bound: Index) -
         else:
             stop = middle
     return begin
+
+
+@compiled
+def _fill_neighbours(u: NDArray[np.int32], v: NDArray[np.int32], to: NDArray[np.int64], ids: NDArray[np.int32]) -> None:
+    for at in range(u.size):
+        ids[to[u[at]]] = v[at]
+        ids[to[v[at]]] = u[at]
+        to[u[at]] += 1
+        to[v[at]] += 1
+
+
+def list_neighbours(
+    degree: Ints, u: NDArray[np.int32], v: NDArray[np.int32]
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Return the neighbours of each vertex of a unipartite graph, given its degrees and edges; O(n + n_edges).
+
+    Those of i are ``ids[offsets[i] : offsets[i + 1]]``, in the order of the edges; offsets and ids are returned.
+    """
+    offsets, ids = offsets_of(degree), np.empty(2 * u.size, np.int32)
+    _fill_neighbours(u, v, offsets[:-1].copy(), ids)
+    return offsets, ids

@@ -246,7 +246,7 @@ def top_bicliques(
     asked, used = motif or MaximalBiclique(), choose_threads(threads)
     of_layers = "" if asked.mirrored == asked else asked.title
     edges = Edges(graph, "the largest bicliques", progress, reading=reading, of_layers=of_layers)
-    job = job_of(edges.graph, Question(asked, "total"), "memory:", edges.graph.hash)
+    job = job_of(edges.graph.store or edges.graph.arrays(), Question(asked, "total"), "memory:", edges.graph.hash)
     edges.require_memory(MAXIMAL_BICLIQUES.predict_graph(job, "cpu", used)[0], "whose search needs", used)
     with edges.phase("read"):
         whole = edges.graph.arrays()

@@ -292,16 +292,16 @@ def cut_run(
     progress: CutProgress | None,
 ) -> Iterator[CutRun]:
     """Begin a cut; the partition appears when the block ends. Raises UnsupportedError for other motifs' strategies."""
-    family = motif_row(motif)
-    assert family.parted is not None
-    if request.strategy == "pair_blocks" and family.parted.kind != "wedges":
-        things = "bicliques" if family.graph_kind == "bipartite" else "cliques"
+    row = motif_row(motif)
+    assert row.parted is not None
+    if request.strategy == "pair_blocks" and row.parted.kind != "wedges":
+        things = "bicliques" if row.graph_kind == "bipartite" else "cliques"
         raise UnsupportedError(f"strategy pair_blocks is for butterflies; cut for {things} with bcpar")
     report = progress or (lambda share: None)
     directory = request.scratch or local_path(output).parent
     with PeakMemory() as peak, write_partition(output) as writer:
-        least = family.parted.least_sizes(motif)
-        yield CutRun(store, family.parted.kind, least, request, writer, peak, report, directory)
+        least = row.parted.least_sizes(motif)
+        yield CutRun(store, row.parted.kind, least, request, writer, peak, report, directory)
     report(1.0)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, Protocol, Self
+from typing import Any, Self
 from uuid import uuid4
 
 import numpy as np
@@ -355,35 +355,20 @@ def held_graph(graph: BipartiteGraph | UnipartiteGraph) -> Iterator[str]:
             del _held[source]
 
 
-class Sized(Protocol):
-    """A graph, wherever it is: what a job knows of it."""
-
-    @property
-    def kind(self) -> GraphKind: ...
-
-    @property
-    def n_u(self) -> int: ...
-
-    @property
-    def n_v(self) -> int: ...
-
-    @property
-    def n_edges(self) -> int: ...
-
-    @property
-    def signed(self) -> bool: ...
-
-
-def job_of(graph: Sized, question: Question, source: str = "", graph_hash: str = "") -> JobSpec:
+def job_of(
+    graph: GraphStore | BipartiteGraph | UnipartiteGraph, question: Question, source: str = "", graph_hash: str = ""
+) -> JobSpec:
     """Return the job of a question about a store, or about a graph in memory that is held under ``source``.
 
     The edges of a graph in memory are hashed unless their hash is given.
     """
     if isinstance(graph, GraphStore):
         source, graph_hash = graph.path, graph.hash
+    else:
+        graph_hash = graph_hash or hash_graph(graph)
     asked = {each.name: getattr(question, each.name) for each in fields(Question)}
     sizes = {name: getattr(graph, name) for name in ("kind", "n_u", "n_v", "n_edges", "signed")}
-    return JobSpec(**asked, **sizes, source=source, graph_hash=graph_hash or hash_graph(graph))  # type: ignore[arg-type]
+    return JobSpec(**asked, **sizes, source=source, graph_hash=graph_hash)
 
 
 def require_graph(question: Question, kind: str, *, signed: bool, source: str) -> None:

@@ -121,14 +121,14 @@ class CountResult(answers.Answer):
         return f"{self._title}: {self.count:,} ({self._circumstances})"
 
     def _preview(self) -> answers.Preview:
-        family = motif_row(self.motif)
-        if family.classes:
-            rows = rows_by_class(family.classes, self.table)
+        row = motif_row(self.motif)
+        if row.classes:
+            rows = rows_by_class(row.classes, self.table)
             cells = [(each.group, each.name, f"{count:,}", f"{share:.2%}") for each, count, share in rows]
             return answers.preview(("group", "class", "count", "share"), cells)
         if self.table:
             sized = ((*cell, f"{count:,}") for cell, count in self.table.items())
-            return answers.preview((*family.key, "count"), sized, len(self.table))
+            return answers.preview((*row.key, "count"), sized, len(self.table))
         found = [(e.place, ", ".join(map(str, e.labels)), f"{e.count:,}") for e in self._largest_shown]
         return answers.preview(("of", "label", "count"), found)
 
@@ -184,11 +184,11 @@ class CountResult(answers.Answer):
         StoreError
             If the store with the labels does not exist any more.
         """
-        family = motif_row(self.motif)
-        if family.classes:
-            return answers.class_table(rows_by_class(family.classes, self.table))
+        row = motif_row(self.motif)
+        if row.classes:
+            return answers.class_table(rows_by_class(row.classes, self.table))
         if self.motif.is_table:
-            return answers.cell_table(family.key, self.table)
+            return answers.cell_table(row.key, self.table)
         if not self.vectors:
             facts = {"motif": self.motif.title, "count": self.count, "engine": self.engine}
             return answers.rows_table([facts | {"seconds": self.seconds.get("total")}])
@@ -202,11 +202,11 @@ class CountResult(answers.Answer):
 
     def _draw(self, axes: Any) -> None:
         """Draw counts by size or class, the distribution of counts per vertex or edge, or one bar for one number."""
-        family = motif_row(self.motif)
-        if family.classes:
-            charts.draw_classes(axes, rows_by_class(family.classes, self.table))
+        row = motif_row(self.motif)
+        if row.classes:
+            charts.draw_classes(axes, rows_by_class(row.classes, self.table))
         elif self.table:
-            charts.draw_table(axes, family.key, self.table)
+            charts.draw_table(axes, row.key, self.table)
         elif not self.vectors:
             charts.draw_numbers(axes, {self.motif.title: self.count})
         else:

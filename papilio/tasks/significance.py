@@ -316,16 +316,15 @@ class SignificanceResult(CountResult):
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a row for each size, or one alone: its key, then the fields of :class:`Comparison`."""
-        family = motif_row(self.motif)
+        row = motif_row(self.motif)
         if not self.motif.is_table:
             return [self.total.row]
-        if family.classes:
+        if row.classes:
             none = self._compare({})
             return [
-                {"class": each.name, "group": each.group, **self.cells.get(each.cell, none).row}
-                for each in family.classes
+                {"class": each.name, "group": each.group, **self.cells.get(each.cell, none).row} for each in row.classes
             ]
-        return [{**dict(zip(family.key, cell, strict=True)), **found.row} for cell, found in self.cells.items()]
+        return [{**dict(zip(row.key, cell, strict=True)), **found.row} for cell, found in self.cells.items()]
 
     def _preview(self) -> answers.Preview:
         if self.per == "vertex":

@@ -116,16 +116,16 @@ def _sample(graph: BipartiteGraph | UnipartiteGraph, model: NullName) -> None:
 
 def list_questions(engine: EngineName) -> Iterator[Question]:
     """Yield the questions that together use all kernels of an engine."""
-    for kind in [family.motif for family in MOTIF_ROWS.values()]:
+    for kind in [row.motif for row in MOTIF_ROWS.values()]:
         algorithms = kind.choices.get("algorithm", ("auto",))
         for motif in _samples(kind):
-            family = motif_row(motif)  # which depends on more than the kind
-            if engine in family.engines:
+            row = motif_row(motif)  # which depends on more than the kind
+            if engine in row.engines:
                 for per in motif.granularities:
                     for algorithm in algorithms:
                         chosen = {} if algorithm == "auto" else {"algorithm": algorithm}
                         yield Question.of(motif, per, chosen)
-            if family.listed is not None and engine in family.listed.engines and family.listed.columns(motif):
+            if row.listed is not None and engine in row.listed.engines and row.listed.columns(motif):
                 yield Question(motif, "total", listing=Listing())
 
 

@@ -15,17 +15,16 @@ from papilio.registry import motif_row
 from papilio.storage.store import write_store
 from tests.partitioning.root_cuts import HOST_BYTES, cut_within
 
-__all__ = ["PART_BYTES", "clique_parts_of", "cut", "cutter_of"]
+__all__ = ["PART_BYTES", "clique_parts_of", "cut", "cutter_for"]
 
 PART_BYTES = PartBytes(100, 20.5, 9, 8, 6.25)
 
 
 def cutter_for(motif: Clique | MaximalClique) -> Callable[..., Partition]:
-    """Return the cutter of the family of a motif."""
+    """Return what cuts parts for a motif."""
     parted = motif_row(motif).parted
     assert parted is not None
-    made: Callable[..., Partition] = cutter_of(parted.kind)
-    return made
+    return cutter_of(parted.kind)
 
 
 def cut(

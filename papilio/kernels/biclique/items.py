@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Self, TypeVar
@@ -68,7 +69,7 @@ class SizeRange:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class BicliqueItems:
+class BicliqueItems(ABC):
     """The work items of an index, wherever its rows are. All arrays are C-contiguous, on the host.
 
     The search is cut into *pieces*: a root and a range of its children. For a whole graph each piece is a work item.
@@ -146,13 +147,13 @@ class BicliqueItems:
         return sum(self.closed_cells.values())
 
     @property
+    @abstractmethod
     def host_ids(self) -> NDArray[np.int32]:
         """Original ids of the left vertices, on the host, shape (n_left,)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def with_ids(self, left_ids: NDArray[np.int32], right_ids: NDArray[np.int32]) -> Self:
         """Return the index of a part with the vertices' ids in the whole graph, given by their ids in the part."""
-        raise NotImplementedError
 
     def with_pieces(self, pieces: dict[str, Any], parents: NDArray[Any]) -> Self:
         """Return the index with other pieces, by name of their arrays.

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from papilio.graph import UnipartiteGraph
 from papilio.kernels.jit import Ints, compiled
 from papilio.kernels.listing import sort_span
-from papilio.kernels.offsets import count_ids, offsets_of
+from papilio.kernels.offsets import count_ids, list_neighbours, offsets_of
 from papilio.parts import CliquePart
 
 Ids32 = NDArray[np.int32]
@@ -35,15 +35,6 @@ class Later(NamedTuple):
 
 _LONG_ROUND = 512
 """Minimum vertices of a round that NumPy sorts faster than compiled code, including the calls there and back."""
-
-
-@compiled
-def _fill_adjacency(u: Ids32, v: Ids32, to: Ints, ids: Ids32) -> None:
-    for at in range(u.size):
-        ids[to[u[at]]] = v[at]
-        ids[to[v[at]]] = u[at]
-        to[u[at]] += 1
-        to[v[at]] += 1
 
 
 @compiled
@@ -84,8 +75,7 @@ def _peel(
 def order_by_degeneracy(graph: UnipartiteGraph) -> NDArray[np.int32]:
     """Return the vertices by (round of peeling, id), shape (n,)."""
     left = graph.degree.astype(np.int64)
-    indptr, ids = offsets_of(left), np.empty(2 * graph.u.size, np.int32)
-    _fill_adjacency(graph.u, graph.v, indptr[:-1].copy(), ids)
+    indptr, ids = list_neighbours(left, graph.u, graph.v)
     begin = offsets_of(np.bincount(left))
     order = np.argsort(left, kind="stable").astype(np.int32)
     place = np.empty(graph.n, np.int32)

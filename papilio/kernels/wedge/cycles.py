@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.engine import require_request
-from papilio.kernels.exact import check_friends
+from papilio.kernels.exact import check_four_cycles
 from papilio.kernels.jit import Ids, Ints, compiled
-from papilio.kernels.offsets import offsets_of
+from papilio.kernels.offsets import list_neighbours, offsets_of
 from papilio.kernels.rows.index import WedgeIndex, order_falling
 from papilio.kernels.wedge.cpu import ButterflyCpu, PreparedButterflyCpu
 from papilio.motifs import FourCycle, Granularity, Motif
@@ -30,16 +30,6 @@ class LayerIndex(WedgeIndex):
 
     def vertex_vectors(self, counts: NDArray[np.uint64]) -> dict[str, NDArray[np.uint64]]:
         return {"n": super().vertex_vectors(counts)["v"]}
-
-
-@compiled
-def _fill_neighbours(u: NDArray[np.int32], v: NDArray[np.int32], cursor: Ints, ids: NDArray[np.int32]) -> None:
-    """Write the neighbours of each vertex; ``cursor`` has the start of each row, and is overwritten."""
-    for edge in range(u.size):
-        a, b = u[edge], v[edge]
-        ids[cursor[a]], ids[cursor[b]] = b, a
-        cursor[a] += 1
-        cursor[b] += 1
 
 
 @compiled
@@ -76,9 +66,8 @@ def index_layer(graph: UnipartiteGraph) -> LayerIndex:
     """Rank the vertices, build the rows and count the wedges of every start; O(n + n_edges)."""
     degree = graph.degree
     order = order_falling(degree).astype(np.int32)
-    starts, offsets = offsets_of(degree), offsets_of(degree[order])
-    neighbours, ids = np.empty(2 * graph.n_edges, np.int32), np.empty(2 * graph.n_edges, np.uint32)
-    _fill_neighbours(graph.u, graph.v, starts[:-1].copy(), neighbours)
+    starts, neighbours = list_neighbours(degree, graph.u, graph.v)
+    offsets, ids = offsets_of(degree[order]), np.empty(2 * graph.n_edges, np.uint32)
     cursor = np.empty(graph.n, np.int64)
     cursor[order] = offsets[:-1]
     _fill_ranks(order, starts, neighbours, cursor, ids)
@@ -101,5 +90,5 @@ class FourCycleCpu(ButterflyCpu):
         assert isinstance(graph, UnipartiteGraph)
         index = index_layer(graph)
         if per == "vertex":
-            check_friends(graph, index.max_degree)
+            check_four_cycles(graph, index.max_degree)
         return PreparedButterflyCpu(index, motif, per)
