@@ -163,7 +163,7 @@ def measure(
     return Row(
         case=case.name,
         algorithm=prepared.algorithm,
-        anchored="V" if prepared.index.swapped else "U",
+        anchored=prepared.index.anchor.upper(),
         order=order,
         threads=threads,
         prepare_s=median(one[0] for one in times),

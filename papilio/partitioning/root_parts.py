@@ -44,6 +44,7 @@ from papilio.kernels.biclique.question import (
     explain_choice,
     settle_anchor,
 )
+from papilio.kernels.engine import Choice
 from papilio.kernels.offsets import offsets_of
 from papilio.motifs import Biclique, MaximalBiclique, Motif
 from papilio.partitioning import Ids, Ints, Roles
@@ -64,7 +65,7 @@ from papilio.partitioning.part_loops import (
 )
 from papilio.partitioning.partition import Partition
 from papilio.partitioning.rows import LayerRows, degrees
-from papilio.parts import MaximalPart, PartSizes, RootPart
+from papilio.parts import Layer, MaximalPart, PartSizes, RootPart
 from papilio.storage.files import release_memory
 from papilio.storage.store import GraphStore
 
@@ -410,23 +411,22 @@ def cut_roots(
     ``output`` cannot be written.
     """
     shrinks = not is_maximal
-    anchor = options.get("anchor", "auto")
     choose: Any = _choose_maximal_anchor if is_maximal else _choose_anchor
     with cut_run(store, output, motif, request, progress) as run, ExitStack() as stack:
         layers = Degrees(store.n_u, store.n_v, *degrees(store, threads=request.threads))
-        anchor, swapped, anchor_choice = choose(layers, motif, options, request)
+        requested, anchor, anchor_choice = choose(layers, motif, options, request)
         del layers
         release_memory()
         p, q = least = run.least
         disk, share = run.write_core("biclique", (q, p) if max(p, q) > 1 else None, KEPT_BYTES)
         rows = AnchoredRows.of(stack.enter_context(disk), request)
-        rows = rows.swap() if swapped else rows
+        rows = rows if anchor == "u" else rows.swap()
         core_choice = f"core of p >= {p} and q >= {q}", share
         run.lap("rows")
         try:
             groups, reason, threads = group_roots(rows, request, _fewest(rows, least)[1], shrinks=shrinks)
         except ClosureTooLargeError as error:
-            if anchor != "auto":
+            if requested != "auto":
                 raise
             refused, rows = rows.left.layer.upper(), rows.swap()
             anchor_choice = (
@@ -455,22 +455,21 @@ cut_maximal_roots = partial(cut_roots, is_maximal=True)
 
 def _choose_maximal_anchor(
     layers: Degrees, motif: MaximalBiclique, options: Mapping[str, str], request: CutRequest
-) -> tuple[str, bool, tuple[str, str]]:
-    anchor = options.get("anchor", "auto")
-    swapped = choose_maximal_anchor(layers, anchor)
-    why = f"layer {'V' if swapped else 'U'} anchored", explain_choice(anchor)
-    return anchor, swapped, why
+) -> tuple[str, Layer, Choice]:
+    requested = options.get("anchor", "auto")
+    anchor = choose_maximal_anchor(layers, requested)
+    return requested, anchor, (f"layer {anchor.upper()} anchored", explain_choice(requested))
 
 
 def _choose_anchor(
     layers: Degrees, motif: Biclique, options: Mapping[str, str], request: CutRequest
-) -> tuple[str, bool, tuple[str, str]]:
-    """Return the resolved option, whether V is anchored, and the reason, from the degrees alone."""
-    anchor, settled = settle_anchor(motif, options.get("anchor", "auto"), options.get("algorithm", "auto"))
-    swapped, why = choose_anchor(layers, motif, anchor)
-    if choose_sizes(layers, motif, swapped).is_empty:
-        why, settled = "nothing to search: closed forms give all counts", ""
-    return anchor, swapped, (f"layer {'V' if swapped else 'U'} anchored", settled or why)
+) -> tuple[str, Layer, Choice]:
+    """Return the resolved option, the anchored layer, and the choice with its reason, from the degrees alone."""
+    option, reason = settle_anchor(motif, options.get("anchor", "auto"), options.get("algorithm", "auto"))
+    anchor, why = choose_anchor(layers, motif, option)
+    if choose_sizes(layers, motif, anchor).is_empty:
+        why, reason = "nothing to search: closed forms give all counts", ""
+    return option, anchor, (f"layer {anchor.upper()} anchored", reason or why)
 
 
 def _fewest(rows: AnchoredRows, least: tuple[int, int]) -> tuple[int, int]:

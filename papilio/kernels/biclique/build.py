@@ -58,8 +58,8 @@ class RowStore(Protocol[Index]):
     def find_stars(self, layer: Layer, roots: _Ids) -> RootStars:
         """Return the stars of the roots of a part, on the host; before the core is made."""
 
-    def reduce(self, swapped: bool, min_left: int, min_right: int) -> bool:
-        """Keep the core, in which V is left if ``swapped``; return whether it has a vertex."""
+    def reduce(self, anchor: Layer, min_left: int, min_right: int) -> bool:
+        """Keep the core, in which the anchored layer is left; return whether it has a vertex."""
 
     def rank(self, items: _Ids | None) -> None:
         """Number the left vertices by degree; with ``items``, by id, those with an item come first. It is -1 for none.
@@ -106,18 +106,18 @@ def build_bicliques(
 
     ``anchor`` is the layer whose vertices are searched one after the other: ``auto``, ``u`` or ``v``.
     """
-    swapped, why = choose_anchor(store.layers, motif, anchor)
-    sizes = choose_sizes(store.layers, motif, swapped)
+    layer, why = choose_anchor(store.layers, motif, anchor)
+    sizes = choose_sizes(store.layers, motif, layer)
     stars = None
     if roots is not None and needs_stars(motif):
-        stars = store.find_stars("v" if swapped else "u", roots)
-    index = build_index(store, swapped, sizes, closed_cells(store.layers, motif, stars), keep_pairs, roots)
+        stars = store.find_stars(layer, roots)
+    index = build_index(store, layer, sizes, closed_cells(store.layers, motif, stars), keep_pairs, roots)
     return replace(index, why_anchored=why)
 
 
 def build_index(
     store: RowStore[Index],
-    swapped: bool,
+    anchor: Layer,
     sizes: SizeRange,
     closed: Cells | None = None,
     keep_pairs: bool = True,
@@ -126,17 +126,17 @@ def build_index(
 ) -> Index:
     """Reduce, order, pair and cut; O(edges + wedges of the core whose middles are right).
 
-    ``swapped`` is true if V is anchored; ``sizes`` are the sizes to search; ``closed`` are counts that need no search.
+    ``sizes`` are the sizes to search; ``closed`` are counts that need no search.
     ``keep_pairs`` keeps the pairs even if nothing is searched below them; otherwise they are counted as closed forms.
     With ``roots``, of the anchored layer, the graph is the graph of a part. ``excluded`` are vertices of that layer
     that are no children: pairs with them are kept apart, and each root is one item. Ids are int32, on the host.
     """
     closed = closed or {}
-    if not sizes.is_empty and store.reduce(swapped, sizes.min_left, sizes.min_right):
-        n_anchored = store.layers.n_v if swapped else store.layers.n_u
+    if not sizes.is_empty and store.reduce(anchor, sizes.min_left, sizes.min_right):
+        n_anchored = store.layers.n_u if anchor == "u" else store.layers.n_v
         store.rank(None if roots is None else number_roots(roots, n_anchored))
         if sizes.max_left == 2 and not keep_pairs:
-            closed = add_pairs(closed, store.count_pairs(sizes.min_right), sizes, swapped)
+            closed = add_pairs(closed, store.count_pairs(sizes.min_right), sizes, anchor)
         else:
             store.find_pairs(sizes.min_right)
     store.arrange(excluded)
@@ -155,7 +155,7 @@ def build_index(
     elif roots is not None:
         assert items is not None
         item_ptr = place_roots(items, roots.size)
-    return store.make_index(pieces, swapped=swapped, sizes=sizes, closed_cells=closed, item_ptr=item_ptr)
+    return store.make_index(pieces, anchor=anchor, sizes=sizes, closed_cells=closed, item_ptr=item_ptr)
 
 
 def build_maximal(
@@ -170,12 +170,12 @@ def build_maximal(
     With ``part``, whose layer is anchored, the graph is the graph of the part, and vertices have their ids in the whole
     graph.
     """
-    swapped = choose_maximal_anchor(store.layers, anchor if part is None else anchor_part(part, anchor))
-    sizes = choose_maximal_sizes(store.layers, motif, swapped)
+    layer = choose_maximal_anchor(store.layers, anchor if part is None else anchor_part(part, anchor))
+    sizes = choose_maximal_sizes(store.layers, motif, layer)
     if part is not None:
-        index = build_index(store, swapped, sizes, roots=part.roots, excluded=part.excluded)
-        return index.with_ids(*((part.ids_v, part.ids_u) if swapped else (part.ids_u, part.ids_v)))
-    index = build_index(store, swapped, sizes)
+        index = build_index(store, layer, sizes, roots=part.roots, excluded=part.excluded)
+        return index.with_ids(*((part.ids_u, part.ids_v) if layer == "u" else (part.ids_v, part.ids_u)))
+    index = build_index(store, layer, sizes)
     if index.n_items or not has_stars:
         return index
     star = make_star_item()

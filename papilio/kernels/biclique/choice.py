@@ -260,7 +260,7 @@ def choose_search(
         return predict(index, algorithms, measure, rates, MORE_PROBES, thread_rates)
 
     mine = look(index)
-    name = "V" if index.swapped else "U"
+    name = index.anchor.upper()
     if build_other is None:
         return Chosen(index, look_again(index, mine), "")
     if mine.seconds <= LEAST_S:
@@ -305,7 +305,7 @@ def settle_search(
 
     def compare() -> tuple[float, float]:
         build_s = index_rates.seconds_of(question.searched.n_edges, degrees_of(index))
-        return index_rates.least * build_s, question.compare_trees(index.swapped)
+        return index_rates.least * build_s, question.compare_trees(index.anchor)
 
     index_rates = GPU_INDEX if engine == "gpu" else CPU_INDEX
     algorithms = question.algorithms(index)
@@ -316,7 +316,7 @@ def settle_search(
         index,
         algorithms,
         measure,
-        (lambda: build("u" if index.swapped else "v")) if question.may_turn(index) else None,
+        (lambda: build("v" if index.anchor == "u" else "u")) if question.may_turn(index) else None,
         compare,
         find_rates(engine, question.per),
         find_rates("cpu", question.per),
@@ -325,7 +325,7 @@ def settle_search(
     if wanted := count_wanted(found.seconds, question.per, searched.sizes.max_left):
         searched = divide(searched, wanted)
     searched = replace(searched, seconds=found.seconds)
-    settled = (("anchor", "v" if searched.swapped else "u"),) if chosen.layer_reason else ()
+    settled = (("anchor", searched.anchor),) if chosen.layer_reason else ()
     explained = question.explain(searched, found.algorithm, (chosen.layer_reason, found.reason))
     return searched, found.algorithm, explained, settled
 

@@ -22,6 +22,7 @@ from papilio.graph import BipartiteGraph
 from papilio.kernels.jit import Bools, Ints, compiled
 from papilio.kernels.offsets import add_counts, count_ids, offsets_of
 from papilio.kernels.threads import ChunkRunner, cut_by_cost
+from papilio.parts import Layer
 
 Ids32 = NDArray[np.int32]
 
@@ -140,15 +141,17 @@ def order_rows(rows: Rows, order: Ints) -> Rows:
     return Rows(indptr, ids)
 
 
-def make_rows(graph: BipartiteGraph, swapped: bool) -> Rows:
-    """Return the rows of U, or of V when ``swapped``; O(n_edges)."""
+def make_rows(graph: BipartiteGraph, layer: Layer) -> Rows:
+    """Return the rows of a layer; O(n_edges)."""
     rows = Rows(graph.indptr, graph.v)
-    return transpose_rows(rows, graph.n_v) if swapped else rows
+    return rows if layer == "u" else transpose_rows(rows, graph.n_v)
 
 
-def reduce_to_core(graph: BipartiteGraph, swapped: bool, min_left: int, min_right: int) -> Core:
-    """Remove vertices in no biclique of ``min_left`` left and ``min_right`` right vertices; O(n_edges)."""
-    return reduce_rows(make_rows(graph, swapped), make_rows(graph, not swapped), min_left, min_right)
+def reduce_to_core(graph: BipartiteGraph, anchor: Layer, min_left: int, min_right: int) -> Core:
+    """Remove vertices in no biclique of ``min_left`` anchored and ``min_right`` other vertices; O(n_edges)."""
+    of_u, of_v = make_rows(graph, "u"), make_rows(graph, "v")
+    lefts, rights = (of_u, of_v) if anchor == "u" else (of_v, of_u)
+    return reduce_rows(lefts, rights, min_left, min_right)
 
 
 def reduce_rows(lefts: Rows, rights: Rows, min_left: int, min_right: int) -> Core:

@@ -43,7 +43,7 @@ from papilio.kernels.probe import Prober
 from papilio.kernels.search.bits import grow_leaves, list_leaves, make_leaves
 from papilio.kernels.threads import SERIAL_COST, ChunkRunner, SearchEngine, cut_by_cost
 from papilio.motifs import Biclique, EngineOptions, Granularity, Motif
-from papilio.parts import Part
+from papilio.parts import Layer, Part
 
 JOB_SLOTS = 1 << 14
 """Initial slots of a thread's leaf table."""
@@ -130,12 +130,12 @@ class BicliqueCpu(SearchEngine):
             )
             return halve_index(index) if motif.needs_signs else index
 
-        graphs: dict[bool, LeftGraph] = {}
+        graphs: dict[Layer, LeftGraph] = {}
 
         def graph_of(index: BicliqueIndex) -> LeftGraph:
-            if index.swapped not in graphs:
-                graphs[index.swapped] = lay_graph(index)
-            return graphs[index.swapped]
+            if index.anchor not in graphs:
+                graphs[index.anchor] = lay_graph(index)
+            return graphs[index.anchor]
 
         index, algorithm, decisions, settled = settle_search(
             question,
@@ -264,7 +264,7 @@ def _vertex_vectors(
     index, (n_u, n_v) = prepared.index, prepared.layers
     if closed:
         return {layer: vector.copy() for layer, vector in prepared.stars.items()}
-    left, right = ("v", "u") if index.swapped else ("u", "v")
+    left, right = ("u", "v") if index.anchor == "u" else ("v", "u")
     vectors = {"u": np.zeros(n_u, np.uint64), "v": np.zeros(n_v, np.uint64)}
     for one in counts:
         vectors[left][index.left_ids] += one.left
@@ -338,4 +338,4 @@ def _expand(index: BicliqueIndex, counts: list[search.Counts]) -> Cells:
         for left, right, count in list_leaves(one.leaves):
             key = left >> 32, left & 0xFFFFFFFF, right >> 32, right & 0xFFFFFFFF
             leaves[key] = leaves.get(key, 0) + count
-    return turn(add_cells(cells, expand_leaves(leaves, lefts, rights)), index.swapped)
+    return turn(add_cells(cells, expand_leaves(leaves, lefts, rights)), index.anchor)

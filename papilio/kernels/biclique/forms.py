@@ -172,7 +172,8 @@ def expand_leaves(leaves: dict[Leaf, int], lefts: range, rights: range) -> Cells
     if n_left <= n_right:
         return _expand_packed(leaves, range(lefts.start, lefts.start + n_left), rights)
     turned = {(i, g, h, f): count for (h, f, i, g), count in leaves.items()}
-    return turn(_expand_packed(turned, range(rights.start, rights.start + n_right), lefts), True)
+    cells = _expand_packed(turned, range(rights.start, rights.start + n_right), lefts)
+    return {(left, right): count for (right, left), count in cells.items()}
 
 
 def _count_sizes(leaves: dict[Leaf, int], held: int, asked: range) -> int:
@@ -247,9 +248,9 @@ def _binomials(n: int, sizes: range) -> list[int]:
     return row[first - low : last - low + 1]
 
 
-def turn(cells: Cells, swapped: bool) -> Cells:
-    """Convert cells by (left, right) to cells by (p, q)."""
-    return {(right, left): count for (left, right), count in cells.items()} if swapped else cells
+def turn(cells: Cells, anchor: Layer) -> Cells:
+    """Convert cells by (left, right) to cells by (p, q); the anchored layer is left."""
+    return cells if anchor == "u" else {(right, left): count for (left, right), count in cells.items()}
 
 
 def star_vectors(
@@ -260,13 +261,14 @@ def star_vectors(
     A centre of degree d has C(d, size) stars; each of its neighbours is in C(d - 1, size - 1) of them. For a part,
     only stars with a root count: as their centre, or among their neighbours.
     """
-    swapped = motif.p != 1
-    centres, ends = ("v", "u") if swapped else ("u", "v")
-    size = (motif.p if swapped else motif.q) or 1
-    degree = graph.degree_v if swapped else graph.degree_u
+    if motif.p == 1:
+        centres, ends, size, degree, n_ends = "u", "v", motif.q or 1, graph.degree_u, graph.n_v
+        edges_centre, edges_end = graph.u, graph.v
+    else:
+        centres, ends, size, degree, n_ends = "v", "u", motif.p or 1, graph.degree_v, graph.n_u
+        edges_centre, edges_end = graph.v, graph.u
     most = int(degree.max(initial=0))
     own, of_others = choose_modulo(most, size), choose_modulo(most, size - 1)
-    edges_centre, edges_end = (graph.v, graph.u) if swapped else (graph.u, graph.v)
     at_centres, at_edges = own[degree], of_others[degree[edges_centre] - 1]
     if of_roots is not None and of_roots.layer == centres:
         at_centres[~of_roots.is_root] = 0
@@ -275,6 +277,6 @@ def star_vectors(
         at_centres -= own[of_roots.others]
         without = ~of_roots.is_root[edges_end]
         at_edges[without] -= of_others[of_roots.others[edges_centre[without]] - 1]
-    at_ends = np.zeros(graph.n_u if swapped else graph.n_v, np.uint64)
+    at_ends = np.zeros(n_ends, np.uint64)
     np.add.at(at_ends, edges_end, at_edges)
     return {centres: at_centres, ends: at_ends}

@@ -133,7 +133,7 @@ class _VertexSums:
     def add_to(self, vectors: dict[str, NDArray[np.uint64]]) -> int:
         """Add the sums to the vectors of the original vertices; return the total."""
         index, to_host = self.index, self.device.to_host
-        left, right = ("v", "u") if index.swapped else ("u", "v")
+        left, right = ("u", "v") if index.anchor == "u" else ("v", "u")
         vectors[left][to_host(index.arrays["left_ids"])] += to_host(self.of_left)
         vectors[right][to_host(index.arrays["right_ids"])] += to_host(self.of_right)
         sums, sizes = to_host(self.sums), index.sizes
@@ -360,7 +360,7 @@ class BicliqueGpu(TreeEngine):
             parts = [(keys >> np.uint64(low) & _SIDE_MASK).tolist() for low in (48, 32, 16, 0)]
             leaves = dict(zip(zip(*parts, strict=True), times.tolist(), strict=True))
         cells = add_cells(expand_sizes(shared, lefts.start, rights), expand_leaves(leaves, lefts, rights))
-        return turn(cells, index.swapped)
+        return turn(cells, index.anchor)
 
 
 def _add_right_rows(device: Device, index: BicliqueDeviceIndex) -> BicliqueDeviceIndex:

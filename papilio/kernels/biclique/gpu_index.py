@@ -129,8 +129,8 @@ class DeviceRows:
         found = find_root_stars(graph, layer, roots, device.xp)
         return RootStars(found.layer, device.to_host(found.is_root), device.to_host(found.others))
 
-    def reduce(self, swapped: bool, min_left: int, min_right: int) -> bool:
-        if swapped:
+    def reduce(self, anchor: Layer, min_left: int, min_right: int) -> bool:
+        if anchor == "v":
             self._edges.swap()
         return _peel(self.device, self._edges, min_left, min_right) > 0
 

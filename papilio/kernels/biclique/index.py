@@ -189,8 +189,8 @@ class HostRows:
     def find_stars(self, layer: Layer, roots: Ids32) -> RootStars:
         return find_root_stars(self.layers, layer, roots)
 
-    def reduce(self, swapped: bool, min_left: int, min_right: int) -> bool:
-        self._core = reduce_to_core(self.layers, swapped, min_left, min_right)
+    def reduce(self, anchor: Layer, min_left: int, min_right: int) -> bool:
+        self._core = reduce_to_core(self.layers, anchor, min_left, min_right)
         return self._core.left_ids.size > 0
 
     def rank(self, items: Ids32 | None) -> None:
@@ -303,4 +303,4 @@ def hash_sides(index: BicliqueIndex) -> tuple[NDArray[np.uint64], NDArray[np.uin
     """Return the hashes of the rows and of the columns, by their ids in the index."""
     lefts, rights = (ids.astype(np.uint64) for ids in (index.left_ids, index.right_ids))
     of_v = np.uint64(1 << 32)
-    return (mix(lefts | of_v), mix(rights)) if index.swapped else (mix(lefts), mix(rights | of_v))
+    return (mix(lefts), mix(rights | of_v)) if index.anchor == "u" else (mix(lefts | of_v), mix(rights))

@@ -15,6 +15,7 @@ from papilio.kernels.biclique.signed_cover import choose_half, halve_cells
 from papilio.kernels.engine import add_cells, deal_items
 from papilio.kernels.offsets import offsets_of
 from papilio.motifs import Granularity
+from papilio.parts import Layer
 
 ITEMS_PER_JOB = 8192
 """A root with more than 1 / ITEMS_PER_JOB of the job's cost is cut into several items, if it has enough children."""
@@ -76,7 +77,7 @@ class BicliqueItems(ABC):
     For a part the work items are its roots, and an item has any number of pieces.
     """
 
-    swapped: bool  # The left, anchored layer is V
+    anchor: Layer  # The left layer
     sizes: SizeRange  # Sizes of the search, left and right
     # Vertices in the core
     n_left: int
@@ -281,7 +282,7 @@ def make_star_item() -> PieceArrays:
     return PieceArrays(np.array([-1], np.int32), np.zeros(1, np.int64), np.zeros(1, np.int64), np.ones(1, np.int64))
 
 
-def add_pairs(closed: Cells, shared: dict[int, int], sizes: SizeRange, swapped: bool) -> Cells:
+def add_pairs(closed: Cells, shared: dict[int, int], sizes: SizeRange, anchor: Layer) -> Cells:
     """Return ``closed`` with the bicliques of two left vertices, from the numbers of pairs by shared right vertices."""
     cells = expand_sizes(shared, 2, range(sizes.min_right, sizes.max_right + 1))
-    return add_cells(closed, turn(cells, swapped))
+    return add_cells(closed, turn(cells, anchor))

@@ -46,6 +46,7 @@ from papilio.kernels.jit import Ints
 from papilio.kernels.probe import Prober, RowProber
 from papilio.kernels.threads import Outlet, SearchEngine
 from papilio.motifs import Biclique, Granularity, Listing, Motif
+from papilio.parts import Layer
 
 
 class Restricted(NamedTuple):
@@ -115,7 +116,7 @@ class PreparedListing(Prepared):
     items: Items
     costs: NDArray[np.int64]  # shape (n_items,): estimated set operations and rows of each item, descending
     sizes: tuple[int, int]  # Numbers of left and right vertices to search for
-    swapped: bool  # Left is V
+    anchor: Layer  # The left layer
     positions: Positions
     held_right: Ids32  # Positions added to each right side
     # Ids of all vertices that can be in a row, ascending: a position is an index into these
@@ -131,7 +132,7 @@ class _Searched(NamedTuple):
 
     graph: LeftGraph | Rows
     pieces: tuple[Ids32, Ints, Ints, Ints]
-    swapped: bool
+    anchor: Layer
     ids: tuple[Ids32, Ids32]  # of the left and of the right vertices
     n_words: int
     biclique_index: BicliqueIndex | None
@@ -172,8 +173,8 @@ class BicliqueLister(SearchEngine):
             what = f"search for ({search.p}, {search.q}) among {search.graph.n_edges} edges"
             decisions = ((what, "only these are compatible with the required vertices"),)
         searched = _find_stars(search) if 1 in (search.p, search.q) else self._find_pairs(search)
-        swapped = searched.swapped
-        helds = (search.held_v, search.held_u) if swapped else (search.held_u, search.held_v)
+        anchors_u = searched.anchor == "u"
+        helds = (search.held_u, search.held_v) if anchors_u else (search.held_v, search.held_u)
         kept = [np.union1d(own, held).astype(np.int32) for own, held in zip(searched.ids, helds, strict=True)]
         places = [np.searchsorted(*each).astype(np.int32) for each in zip(kept, searched.ids, strict=True)]
         held = [np.searchsorted(*each).astype(np.int32) for each in zip(kept, helds, strict=True)]
@@ -181,12 +182,12 @@ class BicliqueLister(SearchEngine):
             graph=searched.graph,
             items=Items(*searched.pieces[:3]),
             costs=searched.pieces[3],
-            sizes=(search.q, search.p) if swapped else (search.p, search.q),
-            swapped=swapped,
+            sizes=(search.p, search.q) if anchors_u else (search.q, search.p),
+            anchor=searched.anchor,
             positions=Positions(places[0], places[1], held[0]),
             held_right=held[1],
-            ids_u=kept[1 if swapped else 0],
-            ids_v=kept[0 if swapped else 1],
+            ids_u=kept[0 if anchors_u else 1],
+            ids_v=kept[1 if anchors_u else 0],
             n_words=searched.n_words,
             index=searched.biclique_index,
             decisions=(*decisions, searched.chosen),
@@ -204,12 +205,12 @@ class BicliqueLister(SearchEngine):
     def _find_pairs(self, search: Restricted) -> _Searched:
         motif = Biclique(search.p, search.q)
         index = build_biclique_index(search.graph, motif, self.threads, self.anchor, lists=True)
-        size = search.q if index.swapped else search.p
+        size = search.p if index.anchor == "u" else search.q
         n_words, *_ = measure_rooms(index.hop_indptr, index.hop_common, size - 1)
         pieces = index.item_root, index.item_first, index.item_last, index.costs
         ids = index.left_ids, index.right_ids
-        chosen = explain_layer(index.sizes, index.swapped, index.why_anchored)
-        return _Searched(lay_graph(index), pieces, index.swapped, ids, n_words, index, chosen)
+        chosen = explain_layer(index.sizes, index.anchor, index.why_anchored)
+        return _Searched(lay_graph(index), pieces, index.anchor, ids, n_words, index, chosen)
 
     def _make_state(self, prepared: PreparedListing) -> _Worker:
         (left, right), held, graph = prepared.sizes, prepared.positions.held.size, prepared.graph
@@ -241,7 +242,7 @@ class BicliqueLister(SearchEngine):
         lefts, rights = block.lefts[:n], block.rights[:n]
         if held.size:
             rights = np.sort(np.hstack((rights, np.broadcast_to(held, (n, held.size)))), axis=1)
-        outlet.take(*((rights, lefts) if prepared.swapped else (lefts, rights)))
+        outlet.take(*((lefts, rights) if prepared.anchor == "u" else (rights, lefts)))
 
     def _fold(self, prepared: PreparedListing, span: tuple[int, int], states: Sequence[_Worker]) -> Partial:
         cursors = [state.cursor for state in states]
@@ -251,17 +252,15 @@ class BicliqueLister(SearchEngine):
 
 def _find_stars(search: Restricted) -> _Searched:
     """Return the rows of the side with a single vertex, which is left; their entries are the first right vertices."""
-    swapped = search.p != 1
-    size = search.p if swapped else search.q
-    core = reduce_to_core(search.graph, swapped, 1, size)
+    anchor: Layer = "u" if search.p == 1 else "v"
+    size = search.q if anchor == "u" else search.p
+    core = reduce_to_core(search.graph, anchor, 1, size)
     indptr = core.rows.indptr
     behind = np.repeat(indptr[1:], np.diff(indptr)) - np.arange(1, indptr[-1] + 1)
     costs = 1 + bound_choices(int(np.diff(indptr).max(initial=0)), size - 1)[behind]
-    chosen = f"layer {'V' if swapped else 'U'} anchored", "only one of its vertices is taken"
+    chosen = f"layer {anchor.upper()} anchored", "only one of its vertices is taken"
     ids = core.left_ids, core.right_ids
-    return _Searched(
-        core.rows, make_pieces(indptr, costs, choose_most(int(costs.sum()))), swapped, ids, 0, None, chosen
-    )
+    return _Searched(core.rows, make_pieces(indptr, costs, choose_most(int(costs.sum()))), anchor, ids, 0, None, chosen)
 
 
 def _expect_rows(prepared: PreparedListing, span: tuple[int, int], cursors: list[Cursor]) -> int:

@@ -17,9 +17,10 @@ from papilio.kernels.biclique.items import BicliqueItems, SizeRange
 from papilio.kernels.biclique.signed_cover import COVER_CHOICE, make_cover
 from papilio.kernels.engine import Choice, require_request
 from papilio.motifs import Biclique, Granularity, MaximalBiclique, Motif
-from papilio.parts import MaximalPart, Part, RootPart
+from papilio.parts import Layer, MaximalPart, Part, RootPart
 
-ANCHORS = ("auto", "u", "v")
+ANCHORS: dict[str, Layer | None] = {"auto": None, "u": "u", "v": "v"}
+"""Layer of each value of the option ``anchor``."""
 
 PAIR_TIMES = 20
 """Ratio of wedges above which three of the other layer are searched faster than all pairs are counted: 81 ms for the
@@ -50,7 +51,7 @@ REQUESTED = "requested"
 FEWER_WEDGES = "pairs of its vertices have no more wedges than pairs of the other layer"
 
 
-def choose_sizes(graph: Layers, motif: Biclique, swapped: bool) -> SizeRange:
+def choose_sizes(graph: Layers, motif: Biclique, anchor: Layer) -> SizeRange:
     """Return the sizes to search; size 1 has closed forms."""
 
     def bounds(size: int | None, most: int | None, n: int) -> tuple[int, int]:
@@ -60,7 +61,7 @@ def choose_sizes(graph: Layers, motif: Biclique, swapped: bool) -> SizeRange:
 
     of_u = bounds(motif.p, motif.max_p, graph.n_u)
     of_v = bounds(motif.q, motif.max_q, graph.n_v)
-    return SizeRange(*of_v, *of_u) if swapped else SizeRange(*of_u, *of_v)
+    return SizeRange(*of_u, *of_v) if anchor == "u" else SizeRange(*of_v, *of_u)
 
 
 def count_wedges(graph: Layers) -> tuple[int, int]:
@@ -72,15 +73,15 @@ def count_wedges(graph: Layers) -> tuple[int, int]:
     return between(graph.degree_v), between(graph.degree_u)
 
 
-def read_anchor(anchor: str) -> bool | None:
-    """Return whether ``anchor`` is V, None for ``auto``; raise InputError for an unknown anchor."""
+def read_anchor(anchor: str) -> Layer | None:
+    """Return the requested layer, None for ``auto``; raise InputError for an unknown anchor."""
     if anchor not in ANCHORS:
         raise InputError(f"anchor is {anchor!r}; expected one of {', '.join(ANCHORS)}")
-    return None if anchor == "auto" else anchor == "v"
+    return ANCHORS[anchor]
 
 
-def choose_anchor(graph: Layers, motif: Biclique, anchor: str) -> tuple[bool, str]:
-    """Return whether V is anchored, and why: as requested, or for ``auto`` by the first of these rules that applies:
+def choose_anchor(graph: Layers, motif: Biclique, anchor: str) -> tuple[Layer, str]:
+    """Return the anchored layer, and why: as requested, or for ``auto`` by the first of these rules that applies:
 
     1. the layer from which only two vertices are taken, unless three of the other one are, whose pairs have fewer than
        1 / :data:`PAIR_TIMES` of the wedges,
@@ -88,24 +89,22 @@ def choose_anchor(graph: Layers, motif: Biclique, anchor: str) -> tuple[bool, st
     3. with one size of either side, the layer with the smaller :func:`weigh_tree`,
     4. the layer whose pairs have fewer wedges.
     """
-    asked = read_anchor(anchor)
-    if asked is not None:
-        return asked, REQUESTED
-    two_u, two_v = (choose_sizes(graph, motif, swapped).max_left == 2 for swapped in (False, True))
+    requested = read_anchor(anchor)
+    if requested is not None:
+        return requested, REQUESTED
+    two_u, two_v = choose_sizes(graph, motif, "u").max_left == 2, choose_sizes(graph, motif, "v").max_left == 2
     of_u, of_v = count_wedges(graph)
     if two_u != two_v:
         wedges, others, size = (of_u, of_v, motif.q) if two_u else (of_v, of_u, motif.p)
         is_worth = size != 3 or wedges <= PAIR_TIMES * others
-        return (two_v, _TWO_TAKEN) if is_worth else (two_u, _THREE_FASTER)
+        return ("u" if two_u else "v", _TWO_TAKEN) if is_worth else ("v" if two_u else "u", _THREE_FASTER)
     if motif.p is not None and motif.q is None:
-        has_many = of_u > MANY_TIMES * of_v
-        return has_many, _MANY_WEDGES if has_many else _GIVEN_SIZE
+        return ("v", _MANY_WEDGES) if of_u > MANY_TIMES * of_v else ("u", _GIVEN_SIZE)
     if motif.p is None and motif.q is not None:
-        has_many = of_v > MANY_TIMES * of_u
-        return not has_many, _MANY_WEDGES if has_many else _GIVEN_SIZE
+        return ("u", _MANY_WEDGES) if of_v > MANY_TIMES * of_u else ("v", _GIVEN_SIZE)
     if motif.p is not None and motif.q is not None:
-        return weigh_tree(of_v, motif.q) < weigh_tree(of_u, motif.p), LESS_TREE
-    return of_v < of_u, FEWER_WEDGES
+        return "v" if weigh_tree(of_v, motif.q) < weigh_tree(of_u, motif.p) else "u", LESS_TREE
+    return "v" if of_v < of_u else "u", FEWER_WEDGES
 
 
 def weigh_tree(wedges: int, size: int) -> int:
@@ -134,11 +133,11 @@ def anchor_part(part: RootPart, anchor: str) -> str:
     return part.layer
 
 
-def explain_layer(sizes: SizeRange, swapped: bool, reason: str) -> Choice:
+def explain_layer(sizes: SizeRange, anchor: Layer, reason: str) -> Choice:
     """Return the anchored layer and the reason, for a search of these sizes."""
     if sizes.is_empty:
         return "no search", "every requested size has a closed form or does not occur"
-    return f"layer {'V' if swapped else 'U'} anchored", reason
+    return f"layer {anchor.upper()} anchored", reason
 
 
 def _explain_algorithm(
@@ -219,7 +218,7 @@ class BicliqueQuestion:
         if asked == "enumerate" and not fixed:
             raise UnsupportedError(
                 "algorithm 'enumerate' needs a single size of the anchored layer "
-                f"({'q, as V is anchored' if index.swapped else 'p, as U is anchored'}); "
+                f"({'p' if index.anchor == 'u' else 'q'}, as {index.anchor.upper()} is anchored); "
                 "use 'pivot', specify that size or anchor the other layer"
             )
         if asked != "auto":
@@ -234,17 +233,17 @@ class BicliqueQuestion:
         ``probed`` holds the reasons for layer and algorithm if probes chose them.
         """
         why = self.why_anchor or (probed[0] if probed else "") or index.why_anchored
-        choices: tuple[Choice, ...] = (explain_layer(index.sizes, index.swapped, why),)
+        choices: tuple[Choice, ...] = (explain_layer(index.sizes, index.anchor, why),)
         if not index.sizes.is_empty:
             choices = *choices, _explain_algorithm(self.per, index.sizes, self.asked[1], algorithm, probed)
         return (COVER_CHOICE, *choices) if self.motif.needs_signs else choices
 
-    def compare_trees(self, swapped: bool) -> float:
-        """Return how many times the :func:`weigh_tree` of a layer (V if ``swapped``) the other one has."""
+    def compare_trees(self, anchor: Layer) -> float:
+        """Return how many times the :func:`weigh_tree` of a layer the other one has."""
         assert self.motif.p is not None
         assert self.motif.q is not None
-        trees = list(map(weigh_tree, count_wedges(self.searched), (self.motif.p, self.motif.q)))
-        return trees[not swapped] / max(trees[swapped], 1)
+        of_u, of_v = map(weigh_tree, count_wedges(self.searched), (self.motif.p, self.motif.q))
+        return of_v / max(of_u, 1) if anchor == "u" else of_u / max(of_v, 1)
 
     def star_vectors(self, source: BipartiteGraph) -> dict[str, NDArray[np.uint64]]:
         """Return the number of stars at each vertex of the source, which is on the host."""
@@ -268,28 +267,27 @@ def ask_bicliques(
     return BicliqueQuestion(motif, per, graph, None, searched, (anchor, algorithm), settled, why)
 
 
-def choose_maximal_sizes(graph: Layers, motif: MaximalBiclique, swapped: bool) -> SizeRange:
+def choose_maximal_sizes(graph: Layers, motif: MaximalBiclique, anchor: Layer) -> SizeRange:
     """Return the sizes to search; stars need no search."""
     of_u, of_v = (
         (max(least, 2), n if most is None else min(most, n))
         for (_, least, most), n in zip(motif.bounds, (graph.n_u, graph.n_v), strict=True)
     )
-    return SizeRange(*of_v, *of_u) if swapped else SizeRange(*of_u, *of_v)
+    return SizeRange(*of_u, *of_v) if anchor == "u" else SizeRange(*of_v, *of_u)
 
 
-def choose_maximal_anchor(graph: Layers, anchor: str) -> bool:
-    """Return whether V is anchored: as requested, or for ``auto`` if its pairs have fewer wedges."""
-    asked = read_anchor(anchor)
+def choose_maximal_anchor(graph: Layers, anchor: str) -> Layer:
+    """Return the anchored layer: as requested, or for ``auto`` the one whose pairs have fewer wedges."""
     of_u, of_v = count_wedges(graph)
-    return of_v < of_u if asked is None else asked
+    return read_anchor(anchor) or ("v" if of_v < of_u else "u")
 
 
-def explain_choice(asked: str) -> str:
+def explain_choice(requested: str) -> str:
     """Return the reason for anchoring a layer."""
-    return REQUESTED if asked != "auto" else "fewer wedges lie between its pairs"
+    return REQUESTED if requested != "auto" else "fewer wedges lie between its pairs"
 
 
-def explain_anchor(swapped: bool, asked: str, part: MaximalPart | None) -> Choice:
+def explain_anchor(anchor: Layer, requested: str, part: MaximalPart | None) -> Choice:
     """Return the anchored layer and the reason."""
-    why = explain_choice(asked) if part is None else _ROOTS
-    return f"anchor {'V' if swapped else 'U'}", why
+    why = explain_choice(requested) if part is None else _ROOTS
+    return f"anchor {anchor.upper()}", why

@@ -114,7 +114,7 @@ class MaximalBicliqueCpu(SearchEngine):
             hashes=hash_sides(index),
             stars=stars,
             cell_at=place_cells(roots),
-            decisions=(explain_anchor(index.swapped, self.anchor, part),),
+            decisions=(explain_anchor(index.anchor, self.anchor, part),),
         )
 
     def prober(self, prepared: PreparedMaximalCpu) -> Prober:
@@ -132,7 +132,7 @@ class MaximalBicliqueCpu(SearchEngine):
         return state.search_items(prepared, prepared.limits(), end)
 
     def _fold(self, prepared: PreparedMaximalCpu, span: tuple[int, int], states: Sequence[Worker]) -> Partial:
-        cells = turn(_read_cells(prepared, states), prepared.index.swapped)
+        cells = turn(_read_cells(prepared, states), prepared.index.anchor)
         checksum = sum(int(worker.found.sums[CHECKSUM]) for worker in states)
         if span[0] == 0 < span[1]:
             cells, checksum = add_cells(cells, prepared.stars.cells), checksum + prepared.stars.checksum

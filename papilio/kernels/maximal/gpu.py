@@ -152,7 +152,7 @@ class MaximalBicliqueGpu(TreeEngine):
             roots, ranges = find_roots(self.device, index), cut_ranges(self.device, index)
             classes: tuple[TreeClass, ...] = ()
             matrices = None
-            decisions = (explain_anchor(index.swapped, self.anchor, part), *index.choices)
+            decisions = (explain_anchor(index.anchor, self.anchor, part), *index.choices)
             if index.n_pairs:
                 if part is None:  # a part is searched only once
                     matrices = hold_matrices(self.device, index, roots)
@@ -292,7 +292,7 @@ class MaximalBicliqueGpu(TreeEngine):
         used = find_counted(self.device, counts.by_key)
         keys, times = (to_host(take(self.device, each, used)) for each in (counts.keys, counts.by_key))
         rows, columns = (keys & _LOW_MASK).tolist(), (keys >> _HIGH).tolist()
-        cells: Cells = turn(dict(zip(zip(rows, columns, strict=True), times.tolist(), strict=True)), index.swapped)
+        cells: Cells = turn(dict(zip(zip(rows, columns, strict=True), times.tolist(), strict=True)), index.anchor)
         checksum, n_branches, n_words = to_host(counts.totals).tolist()
         self.n_branches += n_branches
         work = self._work_done() + (n_words + 1) // 2

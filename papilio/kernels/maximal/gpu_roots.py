@@ -105,8 +105,8 @@ def find_roots(device: Device, index: BicliqueDeviceIndex) -> MaximalRoots:
     apart = (arrays["apart_indptr"], arrays["apart"]) if "apart" in arrays else None
     earlier_indptr, earlier = turn_rows(device, arrays["hop_indptr"], arrays["hop"], index.n_left, apart)
     right_indptr, right_rows = turn_rows(device, arrays["indptr"], arrays["columns"], index.n_right)
-    left_hash = hash_vertices(device, arrays["left_ids"], int(index.swapped))
-    right_hash = hash_vertices(device, arrays["right_ids"], int(not index.swapped))
+    left_hash = hash_vertices(device, arrays["left_ids"], int(index.anchor == "v"))
+    right_hash = hash_vertices(device, arrays["right_ids"], int(index.anchor == "u"))
     n_earlier, n_later, n_columns = (
         device.to_host(lengths_of(device, each)).astype(np.int64)
         for each in (earlier_indptr, arrays["hop_indptr"], arrays["indptr"])

@@ -32,7 +32,7 @@ from papilio.kernels.maximal.loops import BALANCED, EDGES
 from papilio.kernels.maximal.stars import RaggedColumn, Stars
 from papilio.kernels.threads import ChunkRunner, Outlet, cut_by_cost
 from papilio.motifs import Granularity, Listing, MaximalBiclique, Motif
-from papilio.parts import Part
+from papilio.parts import Layer, Part
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -58,7 +58,7 @@ class MaximalBicliqueLister(MaximalBicliqueCpu):
         left = restrict_to_common(graph, self.listing)
         searched = super().prepare(left, motif, per)
         index = searched.index
-        places, ids_u, ids_v = place_sides(left, index.swapped, (index.left_ids, index.right_ids))
+        places, ids_u, ids_v = place_sides(left, index.anchor, (index.left_ids, index.right_ids))
         made = vars(searched) | {"decisions": (*explain_restriction(graph, left), *searched.decisions)}
         return PreparedMaximalListing(**made, places=places, ids_u=ids_u, ids_v=ids_v)
 
@@ -77,7 +77,7 @@ class MaximalBicliqueLister(MaximalBicliqueCpu):
 
     def _pass_on(self, prepared: PreparedMaximalListing, state: Worker, outlet: Outlet) -> None:
         sides = empty_block(state.found.rows, None), empty_block(state.found.columns, None)
-        outlet.take(*(sides[::-1] if prepared.index.swapped else sides))
+        outlet.take(*(sides if prepared.index.anchor == "u" else sides[::-1]))
 
     def _closed_rows(self, prepared: PreparedMaximalListing) -> Iterator[list[RowColumn]]:
         return list_stars(prepared.stars, prepared.ids_u, prepared.ids_v)
@@ -92,11 +92,11 @@ def explain_restriction(graph: BipartiteGraph, left: BipartiteGraph) -> tuple[tu
 
 
 def place_sides(
-    graph: BipartiteGraph, swapped: bool, ids: tuple[Ids32, Ids32]
+    graph: BipartiteGraph, anchor: Layer, ids: tuple[Ids32, Ids32]
 ) -> tuple[tuple[Ids32, Ids32], Ids32, Ids32]:
     """Return the positions of rows and columns among the ids that can be in a row, and these, ascending."""
     ids_u, ids_v = (np.flatnonzero(degrees).astype(np.int32) for degrees in (graph.degree_u, graph.degree_v))
-    of_rows, of_columns = (ids_v, ids_u) if swapped else (ids_u, ids_v)
+    of_rows, of_columns = (ids_u, ids_v) if anchor == "u" else (ids_v, ids_u)
     places = np.searchsorted(of_rows, ids[0]), np.searchsorted(of_columns, ids[1])
     return (places[0].astype(np.int32), places[1].astype(np.int32)), ids_u, ids_v
 

@@ -62,7 +62,7 @@ class MaximalBicliqueGpuLister(TreeLister):
             searched = self.engine.prepare(left, motif, per)
             index = searched.index
             sides = [device.to_host(index.arrays[name]) for name in ("left_ids", "right_ids")]
-            places, ids_u, ids_v = place_sides(left, index.swapped, (sides[0], sides[1]))
+            places, ids_u, ids_v = place_sides(left, index.anchor, (sides[0], sides[1]))
             # The search adds up numbers instead of hashes: the number of the root, and the numbers of the columns.
             numbers = replace(
                 searched.roots,
@@ -140,7 +140,7 @@ class MaximalBicliqueGpuLister(TreeLister):
                     "with --engine cpu"
                 )
             sides = [RaggedOnDevice(*each) for each in zip(ends, on_host, made, longest, strict=True)]
-            yield sides[::-1] if index.swapped else sides
+            yield sides if index.anchor == "u" else sides[::-1]
 
     def _list_closed(self, prepared: PreparedMaximalGpuListing) -> tuple[Iterable[Sequence[RowColumn]], int]:
         stars = prepared.searched.stars

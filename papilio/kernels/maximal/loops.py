@@ -559,7 +559,7 @@ def find_stars(graph: BipartiteGraph, motif: MaximalBiclique, part: MaximalPart 
 
     O(n_edges) at most for each vertex of the shortest row of the other layer that contains a vertex.
     """
-    rows, columns = make_rows(graph, False), make_rows(graph, True)
+    rows, columns = make_rows(graph, "u"), make_rows(graph, "v")
     can_be = ask_centres(part, graph.n_u, graph.n_v, graph.u, graph.v)
     found = []
     for own, other, asked, wanted in zip((rows, columns), (columns, rows), can_be, ask_sizes(motif), strict=True):

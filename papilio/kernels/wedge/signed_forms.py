@@ -27,7 +27,7 @@ def size_cells(motif: BalancedButterfly, histogram: dict[int, int]) -> Cells:
     ``histogram`` maps n to the number of pairs that agree, or disagree, on exactly n common neighbours.
     """
     most = motif.k if motif.k is not None else motif.max_k or max(histogram, default=2)
-    return turn(expand_sizes(histogram, 2, range(motif.k or 2, most + 1)), motif.pair_side == "v")
+    return turn(expand_sizes(histogram, 2, range(motif.k or 2, most + 1)), motif.pair_side)
 
 
 def census_cells(sums: Sequence[int]) -> Cells:

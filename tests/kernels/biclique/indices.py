@@ -20,7 +20,7 @@ def assert_equal(
     tuning = options.pop("tuning", None)
     wanted = build_biclique_index(graph, motif, 1, anchor, **options)  # type: ignore[arg-type]
     got = build_device_index(device, graph, motif, anchor, tuning=tuning, **options)  # type: ignore[arg-type]
-    for name in ("swapped", "sizes", "n_left", "n_right", "n_items", "closed_cells", "closed_total"):
+    for name in ("anchor", "sizes", "n_left", "n_right", "n_items", "closed_cells", "closed_total"):
         assert getattr(got, name) == getattr(wanted, name), name
     for name in ("item_root", "item_first", "item_last", "costs"):
         assert_same(getattr(got, name), getattr(wanted, name), name)

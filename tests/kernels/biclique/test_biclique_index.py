@@ -53,10 +53,10 @@ def rows_of(index: BicliqueIndex) -> list[set[int]]:
 def test_the_index_follows_its_description(graph: BipartiteGraph, motif: Biclique, anchor: str) -> None:
     index = build_biclique_index(graph, motif, 1, anchor)
     if anchor != "auto":
-        assert index.swapped == (anchor == "v")
+        assert index.anchor == anchor
     neighbours: dict[int, set[int]] = {}
     for u, v in edge_list(graph):
-        left, right = (v, u) if index.swapped else (u, v)
+        left, right = (u, v) if index.anchor == "u" else (v, u)
         neighbours.setdefault(left, set()).add(right)
     rows = rows_of(index)
     for x, row in enumerate(rows):
@@ -97,25 +97,25 @@ def test_threads_change_nothing() -> None:
 def test_the_layer_of_which_fewer_are_taken_is_anchored() -> None:
     wide, tall = complete_graph(9, 30), complete_graph(30, 9)
     for graph in (wide, tall):
-        assert not build_biclique_index(graph, Biclique(2, 5), 1).swapped
-        assert build_biclique_index(graph, Biclique(5, 2), 1).swapped
-        assert not build_biclique_index(graph, Biclique(3), 1).swapped
-        assert build_biclique_index(graph, Biclique(None, 3), 1).swapped
-        assert build_biclique_index(graph, Biclique(max_q=2), 1).swapped
+        assert build_biclique_index(graph, Biclique(2, 5), 1).anchor == "u"
+        assert build_biclique_index(graph, Biclique(5, 2), 1).anchor == "v"
+        assert build_biclique_index(graph, Biclique(3), 1).anchor == "u"
+        assert build_biclique_index(graph, Biclique(None, 3), 1).anchor == "v"
+        assert build_biclique_index(graph, Biclique(max_q=2), 1).anchor == "v"
     flat = complete_graph(4, 60)
-    assert not build_biclique_index(flat, Biclique(None, 3), 1).swapped
-    assert build_biclique_index(flat.swap_layers(), Biclique(3), 1).swapped
+    assert build_biclique_index(flat, Biclique(None, 3), 1).anchor == "u"
+    assert build_biclique_index(flat.swap_layers(), Biclique(3), 1).anchor == "v"
     told = load_engine(Biclique(), "cpu", 1).prepare(flat, Biclique(None, 3), "total")
     assert ("layer U anchored", "pairs of the other layer have many times the wedges") in told.decisions
-    assert not build_biclique_index(wide, Biclique(3, 3), 1).swapped
-    assert build_biclique_index(tall, Biclique(3, 3), 1).swapped
+    assert build_biclique_index(wide, Biclique(3, 3), 1).anchor == "u"
+    assert build_biclique_index(tall, Biclique(3, 3), 1).anchor == "v"
 
 
 def test_enumeration_that_is_asked_for_gets_the_layer_that_it_needs() -> None:
     flat = complete_graph(4, 60)
     engine: Any = load_engine(Biclique(), "cpu", 1, algorithm="enumerate")
     prepared = engine.prepare(flat, Biclique(None, 3), "total")
-    assert (prepared.index.swapped, prepared.algorithm) == (True, "enumerate")
+    assert (prepared.index.anchor, prepared.algorithm) == ("v", "enumerate")
     cells = engine.run(prepared, 0, prepared.n_items).cells
     assert cells == {(p, 3): comb(4, p) * comb(60, 3) for p in range(1, 5)}
 

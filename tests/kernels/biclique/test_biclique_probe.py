@@ -39,6 +39,7 @@ from papilio.kernels.device.protocol import Device
 from papilio.kernels.exact import mix
 from papilio.kernels.probe import Found, Rates, count_ways
 from papilio.motifs import BalancedBiclique, Biclique, Granularity
+from papilio.parts import Layer
 from papilio.storage.store import write_store
 from papilio.tasks.job import LeaseTask
 from papilio.tasks.machine import WorkerInfo
@@ -213,19 +214,19 @@ def _common_of_triples(inside: np.ndarray) -> list[int]:
     return sizes
 
 
-def _index(swapped: bool, cost: int) -> Any:
+def _index(anchor: Layer, cost: int) -> Any:
     one = np.ones(4, np.int64)
     return SimpleNamespace(
-        swapped=swapped, sizes=SizeRange(4, 4, 4, 4), n_left=10**8, costs=one * cost, lots=np.ones(4), work=one * cost,
+        anchor=anchor, sizes=SizeRange(4, 4, 4, 4), n_left=10**8, costs=one * cost, lots=np.ones(4), work=one * cost,
         item_root=np.arange(4, dtype=np.int32),
     )  # fmt: skip
 
 
-def _measure(words: dict[bool, tuple[float, float]]) -> Any:
+def _measure(words: dict[Layer, tuple[float, float]]) -> Any:
     """Return a measure by which all items together take so many words, by sets and by pivots."""
 
     def measure(index: Any, items: Any, seeds: Any, walks: Any) -> dict[str, Found]:
-        nothing, taken = np.zeros(items.size), dict(zip(WALKS, words[index.swapped], strict=True))
+        nothing, taken = np.zeros(items.size), dict(zip(WALKS, words[index.anchor], strict=True))
         return {walk: Found(nothing, nothing, nothing, nothing + taken[walk] / 4) for walk in walks}
 
     return measure
@@ -233,21 +234,21 @@ def _measure(words: dict[bool, tuple[float, float]]) -> Any:
 
 @pytest.mark.parametrize("rates", [CPU_RATES, GPU_RATES], ids=["cpu", "gpu"])
 @pytest.mark.parametrize(
-    ("words", "other", "swapped", "algorithm"),
+    ("words", "other", "anchor", "algorithm"),
     [
-        ({False: (1e12, 1e12), True: (1e8, 1e12)}, (1e-5, 1.0), True, "enumerate"),
-        ({False: (1e12, 1e12), True: (1e12, 1e8)}, (1e-5, 1.0), True, "pivot"),
-        ({False: (1e10, 1e12), True: (1e12, 1e12)}, (1e-5, 1.0), False, "enumerate"),
-        ({False: (1e12, 1e8), True: (1e12, 1e12)}, (1e-5, 1.0), False, "pivot"),
-        ({False: (1e10, 1e12), True: (1.0, 1.0)}, (10.0, 1.0), False, "enumerate"),  # its pairs take longer to find
-        ({False: (1e10, 1e12), True: (1.0, 1.0)}, (1.0, 100.0), False, "enumerate"),  # and it seems 100 times longer
-        ({False: (1.0, 1e12), True: (0.0, 0.0)}, (0.0, 1.0), False, "enumerate"),  # not worth a look
+        ({"u": (1e12, 1e12), "v": (1e8, 1e12)}, (1e-5, 1.0), "v", "enumerate"),
+        ({"u": (1e12, 1e12), "v": (1e12, 1e8)}, (1e-5, 1.0), "v", "pivot"),
+        ({"u": (1e10, 1e12), "v": (1e12, 1e12)}, (1e-5, 1.0), "u", "enumerate"),
+        ({"u": (1e12, 1e8), "v": (1e12, 1e12)}, (1e-5, 1.0), "u", "pivot"),
+        ({"u": (1e10, 1e12), "v": (1.0, 1.0)}, (10.0, 1.0), "u", "enumerate"),  # its pairs take longer to find
+        ({"u": (1e10, 1e12), "v": (1.0, 1.0)}, (1.0, 100.0), "u", "enumerate"),  # and it seems 100 times longer
+        ({"u": (1.0, 1e12), "v": (0.0, 0.0)}, (0.0, 1.0), "u", "enumerate"),  # not worth a look
     ],
 )  # fmt: skip
 def test_the_cheapest_search_is_chosen(
-    words: dict[bool, tuple[float, float]],
+    words: dict[Layer, tuple[float, float]],
     other: tuple[float, float],
-    swapped: bool,
+    anchor: Layer,
     algorithm: str,
     rates: dict[str, Rates],
 ) -> None:
@@ -255,10 +256,10 @@ def test_the_cheapest_search_is_chosen(
 
     def build() -> Any:
         built.append(True)
-        return _index(True, 1)
+        return _index("v", 1)
 
-    chosen = choose_search(_index(False, 1), ("enumerate", "pivot"), _measure(words), build, lambda: other, rates)
-    assert chosen.index.swapped == swapped
+    chosen = choose_search(_index("u", 1), ("enumerate", "pivot"), _measure(words), build, lambda: other, rates)
+    assert chosen.index.anchor == anchor
     assert bool(built) == (other[0] == 1e-5)
     if rates is CPU_RATES:
         assert chosen.found.algorithm == algorithm
@@ -276,33 +277,31 @@ def test_few_probes_meet_the_sets_of_the_first_roots(n: int) -> None:
 
 def test_a_layer_that_is_far_behind_gets_few_probes() -> None:
     """Most probes would otherwise be walked on the layer that is not searched."""
-    walked = dict.fromkeys((False, True), 0)
+    walked = dict.fromkeys(("u", "v"), 0)
 
     def measure(index: Any, items: Any, seeds: Any, walks: Any) -> dict[str, Found]:
-        walked[index.swapped] += items.size
-        return _measure({False: (1e12, 1e12), True: (2e9, 2e9)})(index, items, seeds, walks)
+        walked[index.anchor] += items.size
+        return _measure({"u": (1e12, 1e12), "v": (2e9, 2e9)})(index, items, seeds, walks)
 
     algorithms = "enumerate", "pivot"
-    chosen = choose_search(
-        _index(False, 1), algorithms, measure, lambda: _index(True, 1), lambda: (1e-8, 1.0), CPU_RATES
-    )
-    assert chosen.index.swapped
-    assert walked[False] < walked[True]
+    chosen = choose_search(_index("u", 1), algorithms, measure, lambda: _index("v", 1), lambda: (1e-8, 1.0), CPU_RATES)
+    assert chosen.index.anchor == "v"
+    assert walked["u"] < walked["v"]
 
 
 def test_more_sets_than_floating_point_holds_are_no_error() -> None:
-    index = _index(False, 1)
+    index = _index("u", 1)
     index.n_left, index.sizes = 3000, SizeRange(1400, 1400, 3, 3)
-    assert predict(index, ("enumerate",), _measure({False: (1e9, 1e9)}), CPU_RATES).seconds > 0
+    assert predict(index, ("enumerate",), _measure({"u": (1e9, 1e9)}), CPU_RATES).seconds > 0
 
 
 def test_a_layer_whose_pairs_do_not_fit_is_left() -> None:
     def build() -> Any:
         raise CapacityError("no room")
 
-    words = {False: (1e12, 1e12)}
-    chosen = choose_search(_index(False, 1), ("enumerate",), _measure(words), build, lambda: (1e-7, 1.0), CPU_RATES)
-    assert (chosen.index.swapped, chosen.found.algorithm) == (False, "enumerate")
+    words = {"u": (1e12, 1e12)}
+    chosen = choose_search(_index("u", 1), ("enumerate",), _measure(words), build, lambda: (1e-7, 1.0), CPU_RATES)
+    assert (chosen.index.anchor, chosen.found.algorithm) == ("u", "enumerate")
     assert chosen.layer_reason == "pairs of the other layer do not fit in memory"
 
 
@@ -315,35 +314,35 @@ def test_the_items_of_a_layer_are_the_same_whoever_chose_it(rates: dict[str, Rat
     ):
 
         def measure(index: Any, items: Any, seeds: Any, walks: Any) -> dict[str, Found]:
-            words = (theirs if index.swapped else mine) * (first if items.size <= 64 else 1.0)  # noqa: B023
-            return _measure({index.swapped: (words, 4 * words)})(index, items, seeds, walks)
+            words = (mine if index.anchor == "u" else theirs) * (first if items.size <= 64 else 1.0)  # noqa: B023
+            return _measure({index.anchor: (words, 4 * words)})(index, items, seeds, walks)
 
-        def choose(swapped: bool, build: Any, rates: dict[str, Rates]) -> Any:
+        def choose(anchor: Layer, build: Any, rates: dict[str, Rates]) -> Any:
             other = enough_s, 1.0  # noqa: B023
-            return choose_search(_index(swapped, 1), WALKS, measure, build, lambda: other, rates)
+            return choose_search(_index(anchor, 1), WALKS, measure, build, lambda: other, rates)
 
-        one = choose(False, lambda: _index(True, 1), rates)
-        swapped = one.index.swapped
-        assert choose(swapped, None, CPU_RATES).found.seconds == one.found.seconds
-        chosen.add(swapped)
-    assert chosen == {False, True}
+        one = choose("u", lambda: _index("v", 1), rates)
+        anchor = one.index.anchor
+        assert choose(anchor, None, CPU_RATES).found.seconds == one.found.seconds
+        chosen.add(anchor)
+    assert chosen == {"u", "v"}
 
 
 def test_engines_choose_the_layer_by_their_own_times() -> None:
     """A search of 1,000 s of a thread takes 1.6 s of a GPU, which then is not worth another index."""
-    words = {False: (1.5e12, 1e15), True: (1e9, 1e15)}
+    words = {"u": (1.5e12, 1e15), "v": (1e9, 1e15)}
     found = [
         choose_search(
-            _index(False, 1),
+            _index("u", 1),
             ("enumerate",),
             _measure(words),
-            lambda: _index(True, 1),
+            lambda: _index("v", 1),
             lambda: (2.0, 1.0),
             rates,
         )
         for rates in (CPU_RATES, GPU_RATES)
     ]
-    assert [each.index.swapped for each in found] == [True, False]
+    assert [each.index.anchor for each in found] == ["v", "u"]
 
 
 def test_a_resumed_job_keeps_the_layer_that_its_first_session_chose(

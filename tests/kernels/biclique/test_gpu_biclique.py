@@ -237,7 +237,7 @@ def test_one_side_is_enumerated_where_it_is_asked_for(device: Device, motif: Bic
     graph = GRAPHS["skewed"]()
     engine = BicliqueGpu(device, "enumerate", tuning=EAGER)
     prepared = engine.prepare(graph, motif, "total")
-    assert prepared.index.swapped == (motif.p is None)
+    assert prepared.index.anchor == ("v" if motif.p is None else "u")
     cpu = BicliqueCpu(1, "pivot", "u" if motif.q is None else "v")
     on_cpu = cpu.prepare(graph, motif, "total")
     wanted = cpu.run(on_cpu, 0, on_cpu.n_items).cells
