@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import psutil
@@ -153,7 +153,7 @@ class CutRun:
     """A cut in progress; made by :func:`cut_run`."""
 
     store: GraphStore
-    family: str  # see :data:`papilio.partitioning.partition.PartitionKind`
+    kind: PartitionKind
     least: tuple[int, int]  # smallest p and q that the parts must serve; for cliques, k and 1
     request: CutRequest
     writer: PartitionWriter
@@ -265,7 +265,7 @@ class CutRun:
         least_p, least_q = self.least
         return self.writer.finish(
             PartitionManifest(
-                family=cast(PartitionKind, self.family),
+                family=self.kind,
                 least_p=least_p,
                 least_q=least_q,
                 graph_hash=store.hash,

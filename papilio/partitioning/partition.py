@@ -85,7 +85,7 @@ class PartitionManifest:
     n_u: int
     n_v: int
     n_edges: int
-    family: PartitionKind
+    family: PartitionKind  # see :attr:`kind`
     strategy: str  # how the items were grouped, such as ``bcpar`` or ``pair_blocks``
     reason: str
     layer: Layer | None  # the anchored layer; None if both layers have parts
@@ -102,6 +102,11 @@ class PartitionManifest:
     blocks: tuple[BlockInfo, ...] = ()
     hash: str = ""  # hash of the cut, 32 hexadecimal digits
     format_version: int = FORMAT_VERSION
+
+    @property
+    def kind(self) -> PartitionKind:
+        """Kind of the parts; the key of the file is ``family``, so that older partitions remain readable."""
+        return self.family
 
     def to_json(self) -> str:
         """Return the text of ``partition.json`` with the hash of its content; the inverse of :meth:`from_json`."""
@@ -149,8 +154,8 @@ def _part_problem(part: PartInfo, index: int, manifest: PartitionManifest, kinds
     items, work = (part.table.get(name) or [-1] for name in ("items", "work"))
     if part.index != index:
         return f"part {index} is recorded as part {part.index}"
-    if tuple(kinds.get(name) for name in part.blocks) != _BLOCKS[manifest.family]:
-        return f"part {index} has blocks {', '.join(part.blocks)}, which do not match {manifest.family}"
+    if tuple(kinds.get(name) for name in part.blocks) != _BLOCKS[manifest.kind]:
+        return f"part {index} has blocks {', '.join(part.blocks)}, which do not match {manifest.kind}"
     if part.n_items < 1 or part.n_items != part.sizes.roots:
         return f"part {index} has {part.n_items} items and {part.sizes.roots} starts or roots"
     if len(items) != len(work) or (items[0], work[0], items[-1], work[-1]) != (0, 0, part.n_items, part.work):
@@ -215,7 +220,7 @@ class Partition:
             return {}
         if len(part.blocks) == 1:
             (block,) = part.blocks
-            if self.manifest.family == "roots":
+            if self.manifest.kind == "roots":
                 return {layer: self.read_column(block, layer, "id") for layer in ("u", "v")}
             if per == "vertex":
                 return {"n": self.read_column(block, "n", "id")}
@@ -243,8 +248,8 @@ class Partition:
         """
         manifest = self.manifest
         parted = motif_row(motif).parted
-        if parted is None or parted.kind != manifest.family:
-            rows = (row for row in MOTIF_ROWS.values() if row.parted and row.parted.kind == manifest.family)
+        if parted is None or parted.kind != manifest.kind:
+            rows = (row for row in MOTIF_ROWS.values() if row.parted and row.parted.kind == manifest.kind)
             served = " or ".join(row.motif.name for row in rows)
             raise UnsupportedError(
                 f"{self.path} has parts for {served}, not for {motif.title}; create a partition for it"

@@ -39,7 +39,6 @@ class Manifest:
     """As much of a manifest as the loader looks at."""
 
     parts: tuple[PartInfo, ...]
-    family: str = "wedges"
 
 
 @dataclass
