@@ -61,7 +61,7 @@ class _Listener:
 
     def __init__(self) -> None:
         self.signum = self.heard = 0  # the first signal, and the number of signals
-        self.n_held = self.n_finishing = 0  # blocks of held() and finishing() around the main thread
+        self.n_uninterrupted = self.n_finishing = 0  # blocks of uninterrupted() and finishing() around the main thread
         self.raised = self._late = False  # the main thread was interrupted; WRAP_UP_S is over
         self.advice, self.pipe = "", -1
         self.wakers: list[Callable[[], None]] = []
@@ -80,7 +80,7 @@ class _Listener:
     def answer(self) -> None:
         """Interrupt the main thread, which calls this, unless it must end on its own."""
         insisted = self._late or self.heard > 1
-        if self.signum and not self.raised and not self.n_held and (not self.n_finishing or insisted):
+        if self.signum and not self.raised and not self.n_uninterrupted and (not self.n_finishing or insisted):
             self.raised = True
             _keep_quiet(self)
             raise Stopped(self.signum)
@@ -100,7 +100,7 @@ class _Listener:
         while (passed := monotonic() - began) < LIMIT_S:
             sleep(_REMINDER_S)
             self._late = passed >= WRAP_UP_S
-            if not self.raised and not self.n_held and (self._late or not self.n_finishing):
+            if not self.raised and not self.n_uninterrupted and (self._late or not self.n_finishing):
                 signal.pthread_kill(threading.main_thread().ident or 0, self.signum)
         last = threading.Timer(REMOVAL_S, os._exit, [128 + self.signum])
         last.daemon = True
@@ -174,14 +174,14 @@ def check() -> None:
 
 
 @contextmanager
-def held() -> Iterator[None]:
+def uninterrupted() -> Iterator[None]:
     """Interrupt the main thread after the block, not in it."""
     listener = _listener_of_thread()
-    listener.n_held += 1
+    listener.n_uninterrupted += 1
     try:
         yield
     finally:
-        listener.n_held -= 1
+        listener.n_uninterrupted -= 1
         listener.answer()
 
 
@@ -204,7 +204,7 @@ def hold_interrupts() -> Iterator[None]:
         resource_tracker.ensure_running()
     finally:
         sys.warnoptions.remove(_TRACKER_QUIET)
-    with held():
+    with uninterrupted():
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             yield

@@ -102,15 +102,15 @@ def test_a_job_is_interrupted_by_a_second_signal_or_when_its_time_is_over(
     listener.n_finishing = 1
     listener.answer()
     listener.heard, listener._late = heard, late
-    listener.n_held = 1
+    listener.n_uninterrupted = 1
     listener.answer()
-    listener.n_held = 0
+    listener.n_uninterrupted = 0
     with pytest.raises(Stopped):
         listener.answer()
 
 
 def test_nothing_is_asked_for_where_nobody_listens() -> None:
-    with interrupts.held(), interrupts.finishing(), interrupts.waking(print):
+    with interrupts.uninterrupted(), interrupts.finishing(), interrupts.waking(print):
         interrupts.check()
         interrupts.set_advice("none")
     assert not interrupts.requested()
@@ -147,7 +147,7 @@ def run():
         os.mkdir(sys.argv[1])
         child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"])
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        with interrupts.held():
+        with interrupts.uninterrupted():
             print(child.pid, flush=True)
             while True:
                 time.sleep(1000)

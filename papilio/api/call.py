@@ -33,7 +33,7 @@ from papilio.storage.listings import ListingShard
 from papilio.storage.reading import GraphOptions
 from papilio.storage.store import GraphStore
 from papilio.storage.tables import check_table_file
-from papilio.tasks.job import NO_BUDGET, Budget, JobSpec, held_graph, job_of, require_graph
+from papilio.tasks.job import NO_BUDGET, Budget, JobSpec, graph_in_memory, job_of, require_graph
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.result import CountResult
 
@@ -197,7 +197,7 @@ class Call(ABC, Generic[Result]):
     def make_job(self, executor: Executor) -> JobSpec:
         """Return the job, cut to fit in the memory of the workers, with a source that they can read."""
         if self.store is None and executor.in_process:
-            source = self.stack.enter_context(held_graph(self.graph.arrays()))
+            source = self.stack.enter_context(graph_in_memory(self.graph.arrays()))
             job = replace(self.spec, source=source)
         else:
             shared = Path.cwd() if executor.name == "existing" else Path(tempfile.gettempdir())

@@ -33,7 +33,7 @@ class RowsCall(Protocol):
     question: Question
     stack: ExitStack
 
-    def held_job(self) -> AbstractContextManager[JobSpec]: ...
+    def local_job(self) -> AbstractContextManager[JobSpec]: ...
 
 
 _WAITING = 8
@@ -112,18 +112,18 @@ class Rows(Tabular):
         """Return the names of each column, the vertices of a row in each, engine, prepared graph and ends of slices."""
         call = self._call
         call.graph.require_current()
-        job = stack.enter_context(call.held_job())
+        job = stack.enter_context(call.local_job())
         worker = describe_worker("rows", None)
-        engine, held = prepare_rows(job, worker)
+        engine, graph = prepare_rows(job, worker)
         sizes = job.row.columns(job.motif)
         names = []
         for layer in sizes:
-            ids = getattr(held.prepared, f"ids_{layer}")
+            ids = getattr(graph.prepared, f"ids_{layer}")
             labels = call.graph.labels("v" if layer == "v" else "u")
             names.append(ids if labels is None else labels[ids])
-        slice_work = int(SLICE_S * held.speed)
-        bounds = held.bounds(0, int(held.prepared.n_items), slice_work)
-        return names, [*sizes.values()], engine, held.prepared, bounds
+        slice_work = int(SLICE_S * graph.speed)
+        bounds = graph.bounds(0, int(graph.prepared.n_items), slice_work)
+        return names, [*sizes.values()], engine, graph.prepared, bounds
 
     def _blocks(self) -> Generator[tuple[list[Any], list[int | None], list[RowColumn]], None, None]:
         """Yield blocks of rows: the names of each column, vertices in a row of it, and positions in the names."""

@@ -37,7 +37,7 @@ from papilio.storage.listings import (
 from papilio.storage.vertex_names import find_held, hash_labels, read_names
 from papilio.tasks.directory import JobDirectory, find_answer, require_plain
 from papilio.tasks.forecast import Range
-from papilio.tasks.job import JobSpec, digest, held_graph, job_of
+from papilio.tasks.job import JobSpec, digest, graph_in_memory, job_of
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.result import ListingResult
 
@@ -88,10 +88,10 @@ class ListingCall(Call[ListingResult]):
         return self.spec
 
     @contextmanager
-    def held_job(self) -> Iterator[JobSpec]:
+    def local_job(self) -> Iterator[JobSpec]:
         """Provide the job to this process only: on the store, or on the graph in memory until the block ends."""
         if self.store is None and not any(self._required or ()):
-            with held_graph(self.graph.arrays()) as name:
+            with graph_in_memory(self.graph.arrays()) as name:
                 yield self.job_in(name)
         else:
             yield self.spec

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 _JOB_COLUMNS = ("path", "state", "title", "share", "count", "leases", "problem")
 
 
-def _job_row(found: JobStatus) -> dict[str, Any]:
-    return {**{name: getattr(found, name) for name in _JOB_COLUMNS[:-1]}, "problem": found.reason}
+def _job_row(job: JobStatus) -> dict[str, Any]:
+    return {**{name: getattr(job, name) for name in _JOB_COLUMNS[:-1]}, "problem": job.reason}
 
 
 @click.command()
@@ -78,12 +78,12 @@ def jobs(root: str, as_json: bool, **options: Any) -> None:
 def status(directory: str, as_json: bool, **options: Any) -> None:
     """Print the state and the progress of the job in DIRECTORY, from any machine that sees it."""
     target = take_target(options, as_json, writes_files=False)
-    found = papilio.open_job(directory).status()
+    job = papilio.open_job(directory).status()
 
-    def show(found: JobStatus) -> None:
-        click.echo("\n".join(_status_lines(found)))
+    def show(job: JobStatus) -> None:
+        click.echo("\n".join(_status_lines(job)))
 
-    answer_rows(found, as_json, show, target, lambda found: rows_table([_job_row(found)]))
+    answer_rows(job, as_json, show, target, lambda job: rows_table([_job_row(job)]))
 
 
 @click.command()
@@ -136,32 +136,32 @@ def _at(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def _status_lines(found: JobStatus) -> list[str]:
-    state: str = found.state
-    if found.holder is not None:
-        state += f" (process {found.holder.pid} on {found.holder.host} since {_at(found.holder.since)})"
-    if found.reason is not None:
-        state += f": {found.reason}"
-    if found.cancel_requested and found.state != "cancelled":
+def _status_lines(job: JobStatus) -> list[str]:
+    state: str = job.state
+    if job.holder is not None:
+        state += f" (process {job.holder.pid} on {job.holder.host} since {_at(job.holder.since)})"
+    if job.reason is not None:
+        state += f": {job.reason}"
+    if job.cancel_requested and job.state != "cancelled":
         state += ", asked to stop"
     lines = [
-        f"job         {found.path}",
+        f"job         {job.path}",
         f"state       {state}",
-        f"question    {found.title} in {found.source or 'a graph in memory'}",
-        f"graph       {found.graph_hash}",
-        f"plan        {found.plan_key or 'not yet made'}",
-        f"progress    {show_share(found.share)} of the predicted work; {plural(found.leases, 'lease')} finished, with "
-        f"{found.items_done:,} of {plural(found.items, 'work item')}",
+        f"question    {job.title} in {job.source or 'a graph in memory'}",
+        f"graph       {job.graph_hash}",
+        f"plan        {job.plan_key or 'not yet made'}",
+        f"progress    {show_share(job.share)} of the predicted work; {plural(job.leases, 'lease')} finished, with "
+        f"{job.items_done:,} of {plural(job.items, 'work item')}",
     ]
-    if found.count is not None:
-        lines.append(f"count       {found.count:,}")
-    if found.submission is not None:
-        lines.append(_submission_line(found))
-    return [*lines, *(_session_line(session) for session in found.sessions)]
+    if job.count is not None:
+        lines.append(f"count       {job.count:,}")
+    if job.submission is not None:
+        lines.append(_submission_line(job))
+    return [*lines, *(_session_line(session) for session in job.sessions)]
 
 
-def _submission_line(found: JobStatus) -> str:
-    submission, coordinator = found.submission, found.coordinator
+def _submission_line(job: JobStatus) -> str:
+    submission, coordinator = job.submission, job.coordinator
     assert submission is not None
     line = (
         f"submitted   from {submission.host} at {_at(submission.submitted_at)} to {submission.cluster}, "
@@ -247,22 +247,22 @@ def _submit(motif: Motif, store: str, as_json: bool, engine_options: dict[str, s
         )
     with show_progress() as bar:
         job = papilio.submit(store, motif, options=engine_options, progress=bar, **options)
-    answer(job.status(), as_json, lambda found: _report_submitted(found, options["cluster"]))
+    answer(job.status(), as_json, lambda status: _report_submitted(status, options["cluster"]))
 
 
-def _report_submitted(found: JobStatus, cluster: str) -> None:
-    click.echo(found.path)
-    if found.state == "finished":
-        say(f"job {found.path}: already finished; nothing was submitted. papilio wait {found.path} shows the count")
+def _report_submitted(job: JobStatus, cluster: str) -> None:
+    click.echo(job.path)
+    if job.state == "finished":
+        say(f"job {job.path}: already finished; nothing was submitted. papilio wait {job.path} shows the count")
         return
-    say(f"job {found.path}: submitted to {cluster}; you can close this terminal")
+    say(f"job {job.path}: submitted to {cluster}; you can close this terminal")
     for command, does in (
         ("wait", "waits for the count"),
         ("status", "shows state and progress"),
         ("logs", "prints the log; --follow keeps printing"),
         ("cancel", "stops it, and keeps the finished leases"),
     ):
-        say(f"  papilio {command:6} {found.path}   {does}")
+        say(f"  papilio {command:6} {job.path}   {does}")
 
 
 @click.command()

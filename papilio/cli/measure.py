@@ -337,30 +337,30 @@ def census(
     lines: list[str] = []
     with show_progress() as bar:
         options["progress"] = bar
-        asked: CensusResult | CensusPairs | CensusVertices
+        shown: CensusResult | CensusPairs | CensusVertices
         if top is not None and by is not None:
-            asked = papilio.census_pairs(store, pair_side, by=by, n=top, **options)
-            result, lines = asked.census, _pair_lines(asked)
+            shown = papilio.census_pairs(store, pair_side, by=by, n=top, **options)
+            result, lines = shown.census, _pair_lines(shown)
         elif per == "vertex":
-            asked = papilio.census_vertices(store, pair_side, **options)
-            result = asked.census
+            shown = papilio.census_vertices(store, pair_side, **options)
+            result = shown.census
         else:
-            asked = result = papilio.census(store, pair_side, **options)
+            shown = result = papilio.census(store, pair_side, **options)
     if drawn is not None:
         _draw(result, drawn, options["overwrite"])
 
-    def report(asked: CensusResult | CensusPairs | CensusVertices) -> None:
+    def report(shown: CensusResult | CensusPairs | CensusVertices) -> None:
         report_result(result.counted)
         for line in lines:
             click.echo(line)
         say(f"balanced: {result.balanced:,} of {result.butterflies:,} butterflies")
-        output = getattr(asked, "output", None)
+        output = getattr(shown, "output", None)
         if output is not None:
             say(f"{'classes per vertex' if top is None else 'pairs'}: {output}")
         if drawn is not None:
             say(f"figure: {drawn}")
 
-    answer_rows(asked, as_json, report, target)
+    answer_rows(shown, as_json, report, target)
 
 
 def _check_asked(top: int | None, by: str | None, per: str, output: str | None, target: RowTarget | None) -> None:
@@ -372,9 +372,9 @@ def _check_asked(top: int | None, by: str | None, per: str, output: str | None, 
         raise InputError("--per vertex needs --output FILE for the classes of the vertices, or --format")
 
 
-def _pair_lines(found: CensusPairs) -> list[str]:
-    head = [("first", "second", *pair.columns) for pair in found.pairs[:1]]
-    return _tabbed([*head, *((*pair.labels, *pair.columns.values()) for pair in found.pairs)])
+def _pair_lines(census: CensusPairs) -> list[str]:
+    head = [("first", "second", *pair.columns) for pair in census.pairs[:1]]
+    return _tabbed([*head, *((*pair.labels, *pair.columns.values()) for pair in census.pairs)])
 
 
 def _check_figure(figure: str, overwrite: bool) -> Path:

@@ -89,7 +89,7 @@ STALL_S = 120.0
 
 
 @dataclass
-class _Held(Generic[AnyTask]):
+class _Submitted(Generic[AnyTask]):
     future: Future
     task: AnyTask
     is_finished: bool = False  # its result is on the way
@@ -99,7 +99,7 @@ class _Held(Generic[AnyTask]):
 class _Place(Generic[AnyTask]):
     """A worker: its tasks in the order in which it runs them, and when it began the first one."""
 
-    held: dict[str, _Held[AnyTask]] = field(default_factory=dict)
+    tasks: dict[str, _Submitted[AnyTask]] = field(default_factory=dict)
     began_at: float = 0.0
     is_asked: bool = False  # to leave half of its only task
     asked_at: float = 0.0  # when it last had nothing to leave
@@ -107,12 +107,12 @@ class _Place(Generic[AnyTask]):
     @property
     def holds_suspect(self) -> bool:
         """Whether it holds a task that failed before: a second task would make the cause of a loss ambiguous."""
-        return any(each.task.attempt for each in self.held.values())
+        return any(each.task.attempt for each in self.tasks.values())
 
     @property
     def has_failed(self) -> bool:
         """Whether a task ended in an error that is still to be settled; it says why the worker went."""
-        return any(each.future.status == "error" for each in self.held.values())
+        return any(each.future.status == "error" for each in self.tasks.values())
 
 
 @dataclass(frozen=True)
@@ -198,7 +198,7 @@ class Dispatcher(Generic[AnyTask, Result]):
                 if (
                     answer is None
                     or address is None
-                    or self._places[address].held[answer.future.key].future is not answer.future
+                    or self._places[address].tasks[answer.future.key].future is not answer.future
                 ):
                     continue
                 result = self._settle(answer, address)
@@ -209,7 +209,7 @@ class Dispatcher(Generic[AnyTask, Result]):
             for threads in (self._messenger, self._collector):
                 threads.shutdown(wait=False, cancel_futures=True)
             for place in self._places.values():
-                for each in place.held.values():
+                for each in place.tasks.values():
                     each.future.cancel()
 
     def _hand_out(self) -> bool:
@@ -255,14 +255,14 @@ class Dispatcher(Generic[AnyTask, Result]):
             pure=False,
             priority=self._pool.task_priority(),
         )
-        if not place.held:
+        if not place.tasks:
             place.began_at = self._clock()
-        place.held[task.key] = held = _Held(future, task)
-        self._by_load[len(place.held)][address] = place
+        place.tasks[task.key] = submitted = _Submitted(future, task)
+        self._by_load[len(place.tasks)][address] = place
         self._worker_of[task.key] = address
 
         def collect_later(ended: Future) -> None:
-            held.is_finished = ended.status == "finished"
+            submitted.is_finished = ended.status == "finished"
             with suppress(RuntimeError):  # the run is over
                 self._collector.submit(self._collect, ended)
 
@@ -282,7 +282,7 @@ class Dispatcher(Generic[AnyTask, Result]):
         """Take a finished task from its worker and inform the source; None when it has no result, or not yet."""
         future, result = answer.future, answer.result
         place = self._places[address]
-        task = place.held[future.key].task
+        task = place.tasks[future.key].task
         error = None
         try:
             if answer.error is not None:
@@ -302,11 +302,11 @@ class Dispatcher(Generic[AnyTask, Result]):
                 raise
         if future.status == "error":
             error = self._error_of(future, task, address)
-        del self._by_load[len(place.held)][address]
-        place.held.pop(future.key)
+        del self._by_load[len(place.tasks)][address]
+        place.tasks.pop(future.key)
         del self._worker_of[future.key]
-        self._by_load[len(place.held)][address] = place
-        self._by_load[len(place.held)].move_to_end(address, last=False)
+        self._by_load[len(place.tasks)][address] = place
+        self._by_load[len(place.tasks)].move_to_end(address, last=False)
         place.began_at = self._progress_at = self._clock()
         if error is not None and fault_of(error) == "worker":
             self._retire(address, task, error)
@@ -356,7 +356,7 @@ class Dispatcher(Generic[AnyTask, Result]):
         while most > 0 and self._ranked:
             address, key = self._ranked.pop()
             place = self._by_load[1].get(address)
-            if place is not None and key in place.held and not place.is_asked:
+            if place is not None and key in place.tasks and not place.is_asked:
                 self._ask_for_half(address)
                 most -= 1
 
@@ -369,14 +369,14 @@ class Dispatcher(Generic[AnyTask, Result]):
             if not place.is_asked and now - max(place.began_at, place.asked_at) >= LEAST_RUN_S
         }
         ranked = sorted(left, key=left.__getitem__, reverse=True)
-        self._ranked = [(each, next(iter(busy[each].held))) for each in reversed(ranked) if left[each] > 0]
+        self._ranked = [(each, next(iter(busy[each].tasks))) for each in reversed(ranked) if left[each] > 0]
         self._ranked_until = now + RANK_S * len(busy)
 
     def _ask_for_half(self, address: str) -> None:
         place = self._places[address]
         place.is_asked = True
         self._n_asked += 1
-        (key,) = place.held
+        (key,) = place.tasks
 
         def ask() -> None:
             stop = None
@@ -395,25 +395,25 @@ class Dispatcher(Generic[AnyTask, Result]):
             return
         self._n_asked -= place.is_asked
         place.is_asked, place.asked_at = False, self._clock()
-        held = place.held.get(left.key)
-        if held is not None and left.stop is not None and self._source.share(held.task, left.stop):
+        submitted = place.tasks.get(left.key)
+        if submitted is not None and left.stop is not None and self._source.share(submitted.task, left.stop):
             place.asked_at = 0.0
 
     def _left_s(self, address: str, place: _Place[AnyTask]) -> float:
         """Return the seconds that a worker still needs for its only task; 0 when this is not worth sharing."""
-        (held,) = place.held.values()
-        predicted, elapsed = self._source.predict_s(held.task, address), self._clock() - place.began_at
+        (submitted,) = place.tasks.values()
+        predicted, elapsed = self._source.predict_s(submitted.task, address), self._clock() - place.began_at
         return 0.0 if predicted is None else max(predicted - elapsed, OVERRUN_SHARE * elapsed)
 
     def _send_cuts(self, addresses: list[str], patience_s: float) -> None:
         """Ask workers to end their leases early; a silent worker is lost, which the watch detects, or only slow."""
-        keys = [key for address in addresses for key in self._places[address].held]
+        keys = [key for address in addresses for key in self._places[address].tasks]
         self._messenger.submit(self._pool.ask_all, request_cuts, keys, addresses=addresses, patience_s=patience_s)
 
     def _end_early(self) -> None:
         """Stop dispatching, and ask every worker to end its lease early."""
         self._ends = True
-        self._send_cuts([address for address, place in self._places.items() if place.held], WRAP_UP_S)
+        self._send_cuts([address for address, place in self._places.items() if place.tasks], WRAP_UP_S)
 
     def _watch(self) -> None:
         self._watched_at = self._clock()
@@ -453,9 +453,9 @@ class Dispatcher(Generic[AnyTask, Result]):
     def _drop(self, address: str, n_suspects: int) -> None:
         """Forget a worker and put its tasks back; the first ``n_suspects`` without a result were running."""
         place = self._places.pop(address)
-        del self._by_load[len(place.held)][address]
+        del self._by_load[len(place.tasks)][address]
         self._n_asked -= place.is_asked
-        for each in place.held.values():
+        for each in place.tasks.values():
             was_running = n_suspects > 0 and not each.is_finished
             n_suspects -= was_running
             del self._worker_of[each.task.key]

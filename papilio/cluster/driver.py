@@ -34,7 +34,7 @@ from papilio.errors import ExecutionError, InputError, StoreError, TilingError
 from papilio.kernels.announce import compiled_seconds
 from papilio.kernels.engine import EngineChoice, EngineName, Partial
 from papilio.motifs import EngineOptions
-from papilio.signals import check, finishing, held, removed_at_end
+from papilio.signals import check, finishing, removed_at_end, uninterrupted
 from papilio.storage.answers import read_partial_shard
 from papilio.storage.labelled import Vectors
 from papilio.storage.listings import ListingShard, count_missing_rows
@@ -266,7 +266,7 @@ def _fold_leases(
                 if result.start == result.stop:
                     continue
                 started = perf_counter()
-                with held():
+                with uninterrupted():
                     fold.add(result)
                     if session is not None:
                         session.record(result)

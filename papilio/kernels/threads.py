@@ -212,15 +212,15 @@ class Outlet:
             given = {} if part is None else {"part": part}
             self._sink(*(_first_rows(column, n) for column in columns), **given)
 
-    def answer(self, asked: int, found: Partial) -> Partial:
-        """Return the partial of a run of ``asked`` items that found ``found``.
+    def answer(self, n_items: int, partial: Partial) -> Partial:
+        """Return the partial of a listing of ``n_items`` items, whose search returned ``partial``.
 
         A capped partial has as many rows as the limit, and covers all items of the run, which may have more rows.
         """
-        work = self.rows + found.work
+        work = self.rows + partial.work
         if self.full:
-            return Partial(asked, self.rows, work, capped=True)
-        return Partial(found.n_items, self.rows, work, checksum=found.checksum % (1 << 64))
+            return Partial(n_items, self.rows, work, capped=True)
+        return Partial(partial.n_items, self.rows, work, checksum=partial.checksum % (1 << 64))
 
 
 def _first_rows(column: RowColumn, n: int) -> RowColumn:
@@ -279,19 +279,19 @@ class SearchEngine(CpuEngine):
         # Listings are not shared with other workers: a listing that reaches its limit answers for all items.
         check = cut if self.listing is None else lambda: outlet.full or cut()
         end = self._run_chunks(prepared, runner, span, n_slices, search, check)
-        found = self._fold(prepared, (start, end), runner.states)
+        partial = self._fold(prepared, (start, end), runner.states)
         if self.listing is None:
-            return found
+            return partial
         for state in runner.states:
             self._pass_on(prepared, state, outlet)
         for block in self._closed_rows(prepared) if start == 0 < end else ():
             if not outlet.full:
                 outlet.take(*block)
-        if not outlet.full and outlet.rows != found.total:
+        if not outlet.full and outlet.rows != partial.total:
             raise ExecutionError(
-                f"the search listed {outlet.rows} rows of items [{start}, {end}) but counted {found.total}"
+                f"the search listed {outlet.rows} rows of items [{start}, {end}) but counted {partial.total}"
             )
-        return outlet.answer(stop - start, found)
+        return outlet.answer(stop - start, partial)
 
     def _run_chunks(
         self,

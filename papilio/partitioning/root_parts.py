@@ -42,7 +42,7 @@ from papilio.kernels.biclique.question import (
     choose_maximal_anchor,
     choose_sizes,
     explain_choice,
-    settle_anchor,
+    resolve_anchor,
 )
 from papilio.kernels.engine import Choice
 from papilio.kernels.offsets import offsets_of
@@ -465,7 +465,7 @@ def _choose_anchor(
     layers: Degrees, motif: Biclique, options: Mapping[str, str], request: CutRequest
 ) -> tuple[str, Layer, Choice]:
     """Return the resolved option, the anchored layer, and the choice with its reason, from the degrees alone."""
-    option, reason = settle_anchor(motif, options.get("anchor", "auto"), options.get("algorithm", "auto"))
+    option, reason = resolve_anchor(motif, options.get("anchor", "auto"), options.get("algorithm", "auto"))
     anchor, why = choose_anchor(layers, motif, option)
     if choose_sizes(layers, motif, anchor).is_empty:
         why, reason = "nothing to search: closed forms give all counts", ""

@@ -85,8 +85,8 @@ class _Job:
         return ("u", "v") if self.options.bipartite else ("u",)
 
 
-def _ingest(given: InputPath | Sequence[InputPath], job: _Job) -> GraphStore:
-    places = expand_inputs(given)
+def _ingest(inputs: InputPath | Sequence[InputPath], job: _Job) -> GraphStore:
+    places = expand_inputs(inputs)
     total = sum(place.n_bytes for place in places)
     with ExitStack() as stack:
         first = stack.enter_context(InputFile(places[0]))
@@ -96,7 +96,7 @@ def _ingest(given: InputPath | Sequence[InputPath], job: _Job) -> GraphStore:
                 strange = "several files" if len(places) > 1 else f"duplicates={job.duplicates!r}"
                 raise InputError(f"{strange} cannot be used with {first.name}, a {graph_format} file")
             described = {"papilio": __version__, "format_forced": job.options.format is not None}
-            described |= _describe_source(given, places, first)
+            described |= _describe_source(inputs, places, first)
             options = replace(job.options, format=graph_format)
             return write_graph_file(first, job.scratch, options, job.output, job.overwrite, described)
         source = open_source(
@@ -109,13 +109,13 @@ def _ingest(given: InputPath | Sequence[InputPath], job: _Job) -> GraphStore:
         )
         raw = _RawEdges(places[0].name, source, job)
         raw.spool()
-    provenance = _provenance(given, places, first, raw)
+    provenance = _provenance(inputs, places, first, raw)
     maps = raw.integer_maps()
     return _write_joined(raw, provenance) if maps is None else _write_mapped(raw, maps, provenance)
 
 
 def _provenance(
-    given: InputPath | Sequence[InputPath],
+    inputs: InputPath | Sequence[InputPath],
     places: list[InputLocation],
     first: InputFile,
     raw: _RawEdges,
@@ -127,7 +127,7 @@ def _provenance(
         return {**common, "layout": {}, **raw.job.origin}
     return {
         **common,
-        **_describe_source(given, places, first),
+        **_describe_source(inputs, places, first),
         "format": info.format,
         "format_forced": options.format is not None,
         "layout": info.layout,
@@ -142,9 +142,9 @@ def _provenance(
 
 
 def _describe_source(
-    given: InputPath | Sequence[InputPath], places: list[InputLocation], first: InputFile
+    inputs: InputPath | Sequence[InputPath], places: list[InputLocation], first: InputFile
 ) -> dict[str, Any]:
-    several = [given] if isinstance(given, (str, os.PathLike)) else list(given)
+    several = [inputs] if isinstance(inputs, (str, os.PathLike)) else list(inputs)
     names = [os.fspath(each).rstrip("/").rsplit("/", 1)[-1] for each in several]
     member = {} if first.member is None else {"member": first.member}
     return {

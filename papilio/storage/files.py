@@ -25,7 +25,7 @@ from pyarrow import fs as arrow_fs
 
 from papilio.errors import InputError, StoreError
 from papilio.extras import missing_package
-from papilio.signals import held, removed_at_end
+from papilio.signals import removed_at_end, uninterrupted
 from papilio.storage.records import require_size
 
 MANIFEST_NAME = "graph.json"
@@ -183,7 +183,7 @@ def atomic_directory(
             with os_errors_named(target, "check that its directory exists and has free space"):
                 yield scratch
                 check_replaceable(target, overwrite, marker)
-                with held():
+                with uninterrupted():
                     _replace_directory(scratch, target)
         except BaseException:
             shutil.rmtree(scratch, ignore_errors=True)

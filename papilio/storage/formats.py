@@ -128,7 +128,7 @@ class ReadOptions:
     @property
     def may_hold_sizes(self) -> bool:
         """Whether a first line of numbers may be sizes; in a later file, only if the first file had sizes."""
-        return self.like is None or self.like.held is not None
+        return self.like is None or self.like.ambiguous is not None
 
 
 @dataclass(frozen=True)
@@ -213,15 +213,15 @@ class Verdict:
     n_vertices: int | None = None
 
 
-def judge(held: AmbiguousHeader, seen: SeenIds, n_lines: int) -> Verdict:
+def judge(line: AmbiguousHeader, seen: SeenIds, n_lines: int) -> Verdict:
     """Decide between header and edge by the ids in all lines of data (without the line itself if it was skipped).
 
     ``n_lines`` counts the lines of data after it, malformed ones included.
     """
-    shown = held.text.decode(errors="replace").strip()
-    numbers = held.numbers
-    where = f"line {held.number + 1}"
-    if len(numbers) == 1 or not held.is_edge:
+    shown = line.text.decode(errors="replace").strip()
+    numbers = line.numbers
+    where = f"line {line.number + 1}"
+    if len(numbers) == 1 or not line.is_edge:
         size = numbers[0] if len(numbers) == 1 and seen.rows and seen.fits(numbers[0]) else None
         # Of three numbers, the lines are the first (KONECT) or the last, and the others cover the ids.
         is_sized = n_lines in (numbers[0], numbers[-1]) and seen.rows > 0 and seen.low >= 0
@@ -292,7 +292,7 @@ class TextLayout:
     names: tuple[str, ...] = ()  # names of the columns, if a line of names was found
     # Whether the line of names was told from an edge only by its words, which occur nowhere else.
     guessed: bool = False
-    held: AmbiguousHeader | None = None
+    ambiguous: AmbiguousHeader | None = None  # the first line, if only the whole file tells what it is
     plan: Plan = EDGES  # what a line is
     conditions: tuple[tuple[int, Condition], ...] = ()  # each with its column, 0-based
     notes: tuple[str, ...] = ()  # remarks on the reading for the user

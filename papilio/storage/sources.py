@@ -38,9 +38,9 @@ from papilio.storage.formats import (
     find_conditions,
     unify_line_ends,
 )
-from papilio.storage.held import held_matrix
 from papilio.storage.inputs import InputFile, InputLocation
 from papilio.storage.layout import Plan, zero_weights
+from papilio.storage.matrix_source import read_matrix
 from papilio.storage.objects import sheet_of
 from papilio.storage.sealed import DECODING_ERRORS
 from papilio.storage.text import TextSource
@@ -387,21 +387,21 @@ def open_source(
         is_plain = system is not None and all(place.filesystem == system for place in places)
         if not first.is_plain or not is_plain:
             places = _spool(first, places, scratch)
-        table = _held_table(places, options)
+        table = _matrix_of_table(places, options)
         return ParquetSource(places, options, on_read, table) if isinstance(table, str) else table
     if chosen == "npy":
         if len(places) > 2:
             raise InputError(f"{len(places)} .npy files were given; convert reads one, or two with one endpoint each")
         places = _spool(first, places, scratch)
-        held = _held_array(places, options) if len(places) == 1 else None
-        return NpySource(places, options, on_read) if held is None else held
+        matrix = _matrix_of_array(places, options) if len(places) == 1 else None
+        return NpySource(places, options, on_read) if matrix is None else matrix
     return JoinedText(first, places[1:], options, threads, on_read)
 
 
 _MATRIX_ROWS = 2000
 
 
-def _held_array(places: Sequence[InputLocation], options: ReadOptions) -> EdgeSource | None:
+def _matrix_of_array(places: Sequence[InputLocation], options: ReadOptions) -> EdgeSource | None:
     """Return the edges of an array that is a matrix; None if it has edges, or its reader says what is wrong."""
     path = Path(places[0].path)
     try:
@@ -409,11 +409,11 @@ def _held_array(places: Sequence[InputLocation], options: ReadOptions) -> EdgeSo
     except Exception:  # the reader of edges reports damage
         return None
     sheet = sheet_of(array)
-    found = None if sheet is None else held_matrix(replace(sheet, what=places[0].name), "npy", options)
-    return None if isinstance(found, Plan) else found
+    source = None if sheet is None else read_matrix(replace(sheet, what=places[0].name), "npy", options)
+    return None if isinstance(source, Plan) else source
 
 
-def _held_table(places: Sequence[InputLocation], options: ReadOptions) -> EdgeSource | str:
+def _matrix_of_table(places: Sequence[InputLocation], options: ReadOptions) -> EdgeSource | str:
     """Return the edges of a Parquet table that is a matrix; a text if it has edges, or its reader says what is wrong.
 
     The text is the column of weights that must not hold 0, or nothing.
@@ -430,10 +430,10 @@ def _held_table(places: Sequence[InputLocation], options: ReadOptions) -> EdgeSo
         return ""
     sheet = sheet_of(table)
     assert sheet is not None
-    found = held_matrix(replace(sheet, what=places[0].name, is_whole=is_whole), "parquet", options)
-    if not isinstance(found, Plan):
-        return found
-    return "" if found.weight is None else str(sheet.names[found.weight])
+    source = read_matrix(replace(sheet, what=places[0].name, is_whole=is_whole), "parquet", options)
+    if not isinstance(source, Plan):
+        return source
+    return "" if source.weight is None else str(sheet.names[source.weight])
 
 
 def _is_wide_table(table: pa.Table) -> bool:

@@ -127,7 +127,7 @@ class TextSource:
         file is truncated or does not have the declared number of lines.
         """
         lines = self.info.lines
-        held = self.layout.held
+        header = self.layout.ambiguous
         found = _Found()
         line = self.layout.skip_lines
         for parsed in self._parsed_blocks():
@@ -139,7 +139,7 @@ class TextSource:
             lines.add(parsed.lines)
             batch = parsed.batch if self._grid is None else self._grid.place(parsed)
             if batch is not None:
-                if held is not None:
+                if header is not None:
                     self._seen.add(batch)
                 yield batch
             if self._on_read is not None:
@@ -149,10 +149,10 @@ class TextSource:
         self._check_weights(found)
         self._add_notes(found)
         n_data = lines.records + lines.malformed + lines.missing + lines.zeros + lines.filtered
-        self._check_malformed(n_data + (held is not None and held.skipped))
+        self._check_malformed(n_data + (header is not None and header.skipped))
         self._check_lines(n_data)
-        if held is not None:
-            yield from self._settle(held, n_data)
+        if header is not None:
+            yield from self._judge_header(header, n_data)
         if self._grid is not None:
             yield from self._grid.finish(self.info)
         if self.layout.guessed and found.is_unsure:
@@ -234,26 +234,25 @@ class TextSource:
             f"{self._file.path}, line {line + 1}: {shown!r}: {reason}; correct it, or skip malformed lines"
         )
 
-    def _settle(self, held: AmbiguousHeader, n_lines: int) -> Iterator[pa.RecordBatch]:
+    def _judge_header(self, header: AmbiguousHeader, n_lines: int) -> Iterator[pa.RecordBatch]:
         """Decide on the first line of numbers, and yield it if it is an edge that was left out."""
-        verdict = judge(held, self._seen, n_lines - (not held.skipped))
+        verdict = judge(header, self._seen, n_lines - (not header.skipped))
         if verdict.note is not None:
             self.info.notes.append(verdict.note)
         if verdict.kind == "malformed":
             if not self._options.skip_malformed:
-                reason = (
-                    f"{len(held.numbers)} fields; expected {self.layout.n_columns} (use --header if it contains sizes)"
-                )
-                raise self._malformed(held.number, held.text, reason)
+                n_fields, expected = len(header.numbers), self.layout.n_columns
+                reason = f"{n_fields} fields; expected {expected} (use --header if it contains sizes)"
+                raise self._malformed(header.number, header.text, reason)
             self.info.lines.malformed += 1
         if verdict.kind != "header":
-            self.info.lines.header -= held.skipped  # where it was counted provisionally
+            self.info.lines.header -= header.skipped  # where it was counted provisionally
         if verdict.kind == "edge":
-            self.layout = replace(self.layout, held=None)
-            self.info.lines.records += held.skipped
-        if verdict.kind == "edge" and held.skipped:
+            self.layout = replace(self.layout, ambiguous=None)
+            self.info.lines.records += header.skipped
+        if verdict.kind == "edge" and header.skipped:
             schema = self.info.schema
-            ends = zip(held.numbers, schema, strict=True)
+            ends = zip(header.numbers, schema, strict=True)
             yield pa.record_batch([pa.array([number]).cast(kind.type) for number, kind in ends], schema=schema)
         n = verdict.n_vertices
         if n is not None and n <= MAX_VERTICES and not self._options.bipartite:

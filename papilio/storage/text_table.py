@@ -142,7 +142,7 @@ def read_table(head: Head, chosen: FormatName, options: ReadOptions) -> TextLayo
         if plan.layout == "groups" and not delimiter and options.layout is options.format is None:
             _refuse_marks_in_groups(head.name, data)
         if plan.layout != "edges":
-            before = layout if layout.held is None else before
+            before = layout if layout.ambiguous is None else before
             return _grid(head, before, replace(seen, rows=seen.rows[:1]), plan, options)
         layout = replace(layout, plan=plan, notes=layout.notes + plan.notes)
         if plan.ends is not None:
@@ -202,20 +202,20 @@ _QUOTED = re.compile(rb'"([^"]|"")*"\Z')
 
 def _evident(head: Head, layout: TextLayout, rows: list[list[bytes]]) -> list[list[bytes]]:
     """Return the lines that show the layout: without a first line that may be sizes, with one that cannot be."""
-    held = layout.held
-    if held is None:
+    header = layout.ambiguous
+    if header is None:
         return rows
-    rest = rows if held.skipped else rows[1:]
+    rest = rows if header.skipped else rows[1:]
     ids = [int(part) for row in rest if len(row) > 1 for part in row[:2] if is_integer(part)]
-    sizes = held.numbers
+    sizes = header.numbers
     fits = len(sizes) == 1 or len(rest) in sizes
-    if len(sizes) == 3 and held.is_edge:
+    if len(sizes) == 3 and header.is_edge:
         fits = False
-    elif len(sizes) == 2 and held.is_edge:
+    elif len(sizes) == 2 and header.is_edge:
         fits = sizes[1] == len(rest) > 1 and bool(ids) and min(ids) >= 0 and sizes[0] >= max(ids) + (min(ids) == 0)
     if fits or not head.complete:
         return rest
-    return [fields_of(layout, held.text), *rest]
+    return [fields_of(layout, header.text), *rest]
 
 
 def _refuse_numbers_as_names(head: Head, layout: TextLayout, seen: Evidence, plan: Plan, options: ReadOptions) -> None:
@@ -368,7 +368,7 @@ def _grid(head: Head, layout: TextLayout, seen: Evidence, plan: Plan, options: R
         n_columns=n_columns,
         labels=(labels[0], labels[1]),
         plan=plan,
-        held=None,
+        ambiguous=None,
         notes=layout.notes + plan.notes,
     )
 
@@ -487,10 +487,10 @@ def hold_first_line(head: Head, layout: TextLayout, first: list[bytes]) -> tuple
     rest = modal_row([fields_of(layout, other) for _, other in data[1:]])
     if not all(is_integer(part) and not has_leading_zero(part) for part in rest[:2]):
         return layout, first
-    held = hold_line(layout.skip_lines, data[0][1] if data else b"", line, len(data) - 1, len(rest))
-    if held is None:
+    header = hold_line(layout.skip_lines, data[0][1] if data else b"", line, len(data) - 1, len(rest))
+    if header is None:
         return layout, first
-    return replace(layout, held=held, skip_lines=layout.skip_lines + held.skipped), rest
+    return replace(layout, ambiguous=header, skip_lines=layout.skip_lines + header.skipped), rest
 
 
 def _named_by_comment(head: Head, layout: TextLayout, first: list[bytes]) -> tuple[str, ...]:
@@ -566,7 +566,7 @@ def _notes(layout: TextLayout, rows: list[list[bytes]], options: ReadOptions) ->
     notes = []
     ends = (layout.columns.u, layout.columns.v)
     unsure = options.header is None and options.like is None
-    if unsure and not layout.names and layout.held is None and "text" in layout.labels:
+    if unsure and not layout.names and layout.ambiguous is None and "text" in layout.labels:
         fields = rows[0]
         again = len(fields) > max(ends) and any(row[at : at + 1] == [fields[at]] for row in rows[1:] for at in ends)
         if not again:

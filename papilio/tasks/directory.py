@@ -133,20 +133,20 @@ class JobDirectory:
 
         The InputError names the question in the directory and the one given.
         """
-        held = self.job
-        if held.identity != job.identity:
+        begun = self.job
+        if begun.identity != job.identity:
             raise InputError(
-                f"job directory {self.root} has job {digest(held.identity)} ({_name(held)}), not job "
+                f"job directory {self.root} has job {digest(begun.identity)} ({_name(begun)}), not job "
                 f"{digest(job.identity)} ({_name(job)}): choose another directory"
             )
-        if held.options != job.options and not self.finished:
+        if begun.options != job.options and not self.finished:
             raise InputError(
-                f"job directory {self.root} was begun with {_options(held)}; this run has {_options(job)}, whose "
+                f"job directory {self.root} was begun with {_options(begun)}; this run has {_options(job)}, whose "
                 f"work items may differ: finish it with the former, or choose another directory"
             )
-        if _parts(held) != _parts(job) and not self.finished:
+        if _parts(begun) != _parts(job) and not self.finished:
             raise InputError(
-                f"job directory {self.root} was begun on {_parts(held)}; this run uses {_parts(job)}, whose work "
+                f"job directory {self.root} was begun on {_parts(begun)}; this run uses {_parts(job)}, whose work "
                 f"items differ: finish it with the former, or choose another directory"
             )
         if self.described["version"] != __version__ and not self.finished:

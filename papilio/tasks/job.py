@@ -326,11 +326,11 @@ class LeaseResult:
 
 
 _SCHEME = "memory:"
-_held: dict[str, BipartiteGraph | UnipartiteGraph] = {}
-_held_lock = threading.Lock()
+_in_memory: dict[str, BipartiteGraph | UnipartiteGraph] = {}
+_memory_lock = threading.Lock()
 
 
-def is_held(source: str) -> bool:
+def is_in_memory(source: str) -> bool:
     """Whether a source names a graph in memory."""
     return source.startswith(_SCHEME)
 
@@ -343,16 +343,16 @@ def hash_graph(graph: BipartiteGraph | UnipartiteGraph) -> str:
 
 
 @contextmanager
-def held_graph(graph: BipartiteGraph | UnipartiteGraph) -> Iterator[str]:
+def graph_in_memory(graph: BipartiteGraph | UnipartiteGraph) -> Iterator[str]:
     """Yield a source under which the tasks of this process find ``graph`` until the block ends."""
     source = f"{_SCHEME}{uuid4().hex}"
-    with _held_lock:
-        _held[source] = graph
+    with _memory_lock:
+        _in_memory[source] = graph
     try:
         yield source
     finally:
-        with _held_lock:
-            del _held[source]
+        with _memory_lock:
+            del _in_memory[source]
 
 
 def job_of(
@@ -404,9 +404,9 @@ def read_job_graph(job: JobSpec) -> BipartiteGraph | UnipartiteGraph:
 
     StoreError if the graph cannot be read here, or is not the graph that the job was planned for.
     """
-    if is_held(job.source):
-        with _held_lock:
-            graph = _held.get(job.source)
+    if is_in_memory(job.source):
+        with _memory_lock:
+            graph = _in_memory.get(job.source)
         if graph is None:
             raise StoreError(
                 f"{job.source} is in the memory of another process; write the graph to a store for a cluster"

@@ -246,12 +246,12 @@ class LeaseScheduler:
         Returns False if the lease has ended meanwhile, or was already cut at or before ``stop``. Otherwise its result
         ends at ``stop`` at the latest.
         """
-        held = self._handed_out.get(task.key)
-        if held is None or not held.start < stop < held.stop:
+        lease = self._handed_out.get(task.key)
+        if lease is None or not lease.start < stop < lease.stop:
             return False
-        rest = ItemRange(held.partition, stop, held.stop, held.attempt)
+        rest = ItemRange(lease.partition, stop, lease.stop, lease.attempt)
         work = self._pending.work_of(rest)
-        self._handed_out[task.key] = replace(held, stop=stop, work=held.work - work)
+        self._handed_out[task.key] = replace(lease, stop=stop, work=lease.work - work)
         self._pending.join(rest)
         return True
 
@@ -289,8 +289,8 @@ class LeaseScheduler:
         additional vector would take as long.
         """
         work, seconds = self._measured.get(worker, (0, 0.0))
-        held = self._handed_out.get(task.key, task)
-        predicted = held.work / (work / seconds if work and seconds else self._speed())
+        lease = self._handed_out.get(task.key, task)
+        predicted = lease.work / (work / seconds if work and seconds else self._speed())
         least_s = max(HELP_SHARE * self._begin_s(), 2 * self._plan.vector_s)
         return None if predicted < least_s else predicted
 
@@ -320,14 +320,14 @@ class LeaseScheduler:
 
     def _forget(self, task: LeaseTask) -> LeaseTask:
         """Take a lease back, and return the items that its worker still holds."""
-        held = self._handed_out.pop(task.key, None)
-        if held is None:
+        lease = self._handed_out.pop(task.key, None)
+        if lease is None:
             raise TilingError(f"{task} was returned, but it is not a task in progress; the count would be wrong")
         worker = self._holders.pop(task.key)
         self._n_held[worker] -= 1
         if not self._n_held[worker]:
             del self._n_held[worker]
-        return held
+        return lease
 
     def _begin_s(self) -> float:
         """Return the mean time to load and prepare a part; 0 for whole graphs, and before the first part."""

@@ -187,10 +187,10 @@ def work_underway(run_id: str) -> int:
     underway = _underway
     if underway is None or underway[1].run_id != run_id:
         return 0
-    held, task = underway
+    graph, task = underway
     items, share = get_passed()
     first = task.start + items
-    return int(held.work_between(task.start, first) + held.work_within(first, task.stop, share))
+    return int(graph.work_between(task.start, first) + graph.work_within(first, task.stop, share))
 
 
 def peak_memory_bytes() -> int:
@@ -227,12 +227,12 @@ def run_prepare(task: PrepareTask, worker: WorkerInfo) -> PrepareReport:
     else:
         with _engine_lock:
             engine = engine_of(job, task.engine, worker.threads)
-            held = prepare_graph(job, engine, worker, seconds)
+            graph = prepare_graph(job, engine, worker, seconds)
             if task.predict:
-                foresee_run(job, engine, held, worker, seconds)
-            prepared, digest, forecast = held.prepared, held.costs_digest, held.forecast
-            table = held.table_of(engine) if task.slot == 0 else None
-        n_items, work = held.n_items, held.total_work
+                foresee_run(job, engine, graph, worker, seconds)
+            prepared, digest, forecast = graph.prepared, graph.costs_digest, graph.forecast
+            table = graph.table_of(engine) if task.slot == 0 else None
+        n_items, work = graph.n_items, graph.total_work
         n_bytes, decisions, settled = int(prepared.nbytes), prepared.decisions, prepared.settled
     return PrepareReport(
         worker=worker.name,
@@ -264,9 +264,9 @@ def run_probes(task: ProbeTask, worker: WorkerInfo) -> ProbeResult:
     """
     with _engine_lock:
         engine = engine_of(task.job, task.engine, worker.threads)
-        held = prepare_graph(task.job, engine, worker, {"read": 0.0, "prepare": 0.0})
-        _require_items(held, task, worker)
-        prober = held.prober_of(engine)
+        graph = prepare_graph(task.job, engine, worker, {"read": 0.0, "prepare": 0.0})
+        _require_items(graph, task, worker)
+        prober = graph.prober_of(engine)
         moments = walk_slice(prober, task.shares, task.seed, task.number)
         return ProbeResult(task.number, moments, prober.known, worker.name)
 
@@ -325,9 +325,9 @@ def run_lease(task: LeaseTask, worker: WorkerInfo) -> LeaseResult:
     )
 
 
-def _require_items(held: PreparedGraph, task: LeaseTask | ProbeTask, worker: WorkerInfo) -> None:
+def _require_items(graph: PreparedGraph, task: LeaseTask | ProbeTask, worker: WorkerInfo) -> None:
     """Raise ClusterError unless the graph that this worker prepared has the items of the plan, in their order."""
-    if held.costs_digest != task.costs_digest:
+    if graph.costs_digest != task.costs_digest:
         raise ClusterError(
             f"worker {worker.name} orders the work items of {task.job.source} differently from the plan; check that "
             f"all workers have the same versions of numpy, numba and papilio"
@@ -353,25 +353,25 @@ def _run_items(
     job = task.job
     engine = engine_of(job, task.engine, worker.threads)
     if job.partition is None:
-        held = prepare_graph(job, engine, worker, seconds)
-        _require_items(held, task, worker)
+        graph = prepare_graph(job, engine, worker, seconds)
+        _require_items(graph, task, worker)
     else:
-        held = prepare_part(task, engine, worker, seconds)
+        graph = prepare_part(task, engine, worker, seconds)
     least_s = engine.least_slice_s
     slice_s = max(least_s, (task.limit_s or MAX_LEASE_S) / SLICES) if least_s else SLICE_S
-    slice_work = max(int(slice_s * held.speed), int(held.work_of_units(engine.slice_work(held.prepared))))
-    watch = CutWatch(task.key, task.limit_s, held.times_of)
+    slice_work = max(int(slice_s * graph.speed), int(graph.work_of_units(engine.slice_work(graph.prepared))))
+    watch = CutWatch(task.key, task.limit_s, graph.times_of)
 
     def run() -> tuple[Partial, tuple[ListingShard, ...]]:
         stop = task.stop if watch.left_at is None else watch.left_at
-        arguments = held.prepared, task.start, stop, held.bounds(task.start, stop, slice_work), watch
+        arguments = graph.prepared, task.start, stop, graph.bounds(task.start, stop, slice_work), watch
         if job.listing is None or task.shard_dir is None:
             return engine.run(*arguments), ()
-        return _write_listing(task, engine, held, arguments)
+        return _write_listing(task, engine, graph, arguments)
 
     started = perf_counter()
     say_passed()
-    _underway, _running[task.key] = (held, task), watch
+    _underway, _running[task.key] = (graph, task), watch
     try:
         partial, listed = run_alone(run, lambda: forget_others(job, engine.name, task.partition))
     except (MemoryError, LeaseTooLargeError) as error:
@@ -384,19 +384,19 @@ def _run_items(
         del _running[task.key]
     seconds["run"] = perf_counter() - started
     if seconds["run"] >= LEAST_TIMED_S and partial.n_items:
-        held.speed = held.work_between(task.start, task.start + partial.n_items) / seconds["run"]
-        if held.loader is not None:
-            held.loader.speed = held.speed
-    return partial, listed, Movement() if held.loader is None else held.loader.take_movement()
+        graph.speed = graph.work_between(task.start, task.start + partial.n_items) / seconds["run"]
+        if graph.loader is not None:
+            graph.loader.speed = graph.speed
+    return partial, listed, Movement() if graph.loader is None else graph.loader.take_movement()
 
 
 def _write_listing(
-    task: LeaseTask, engine: Any, held: PreparedGraph, arguments: tuple[Any, ...]
+    task: LeaseTask, engine: Any, graph: PreparedGraph, arguments: tuple[Any, ...]
 ) -> tuple[Partial, tuple[ListingShard, ...]]:
     job = task.job
-    assert held.names is not None
+    assert graph.names is not None
     stem = Path(str(task.shard_dir)) / f"{task.partition}-{task.start}-{task.sequence}"
     numbers = job.row.numbers(job.motif)
-    with ListingWriter(stem, held.names, job.row.columns(job.motif), job.identity, numbers) as writer:
+    with ListingWriter(stem, graph.names, job.row.columns(job.motif), job.identity, numbers) as writer:
         partial = engine.run(*arguments, writer.write)
     return partial, writer.shards

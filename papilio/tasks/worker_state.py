@@ -30,7 +30,7 @@ from papilio.storage.files import release_memory
 from papilio.storage.store import open_store
 from papilio.storage.vertex_names import LayerNames, read_names
 from papilio.tasks.forecast import NS, Forecast, Pace, predict
-from papilio.tasks.job import JobSpec, LeaseTask, is_held, open_job_partition, read_job_graph
+from papilio.tasks.job import JobSpec, LeaseTask, is_in_memory, open_job_partition, read_job_graph
 from papilio.tasks.machine import WorkerInfo
 from papilio.tasks.memory import PROCESS_BYTES, device_room, host_room, part_memory, predict_memory
 from papilio.tasks.parts import PartLoader
@@ -388,18 +388,18 @@ def make_prepared(job: JobSpec, engine: Engine, prepared: Any, worker: WorkerInf
 
 
 def foresee_run(
-    job: JobSpec, engine: Engine, held: PreparedGraph, worker: WorkerInfo, seconds: dict[str, float]
+    job: JobSpec, engine: Engine, graph: PreparedGraph, worker: WorkerInfo, seconds: dict[str, float]
 ) -> None:
     """Predict the run of all items of a prepared graph or part on a worker, once; add the seconds this takes."""
-    if held.forecast is None:
+    if graph.forecast is None:
         started = perf_counter()
         threads = worker.threads if engine.name == "cpu" else 1
         found = predict(
-            engine, held.prepared, threads, held.pace,
+            engine, graph.prepared, threads, graph.pace,
             same_work=job.row.same_work and job.ensemble is None, lists=job.listing is not None,
-            hands=held.hands,
+            hands=graph.hands,
         )  # fmt: skip
-        held.foresee(*found, engine.work(held.prepared))
+        graph.foresee(*found, engine.work(graph.prepared))
         seconds["prepare"] += perf_counter() - started
 
 
@@ -435,7 +435,7 @@ def prepare_graph(job: JobSpec, engine: Engine, worker: WorkerInfo, seconds: dic
         costs_digest = hashlib.blake2b(costs.data, digest_size=16, person=dealt).hexdigest()
         seconds["prepare"] = perf_counter() - started
         names = None
-        if job.listing is not None and not is_held(job.source):
+        if job.listing is not None and not is_in_memory(job.source):
             ids = {layer: getattr(prepared, f"ids_{layer}") for layer in job.row.columns(job.motif)}
             names = read_names(open_store(job.source), ids)
         return make_prepared(job, engine, prepared, worker, names=names, costs_digest=costs_digest)
@@ -445,10 +445,10 @@ def prepare_graph(job: JobSpec, engine: Engine, worker: WorkerInfo, seconds: dic
     needed, limit = forecast.host_bytes, job.budget.of_host(worker.memory_bytes)
     if engine.name == "gpu":
         needed, limit = forecast.device_bytes, job.budget.of_device(list_gpus()[0].memory_bytes)
-    kept = worker_state.graphs[engine.name]
-    kept.budget_bytes = kept_bytes(limit)
-    held: PreparedGraph = kept.get(_cache_key(job, 0), needed, make)
-    return held
+    cache = worker_state.graphs[engine.name]
+    cache.budget_bytes = kept_bytes(limit)
+    graph: PreparedGraph = cache.get(_cache_key(job, 0), needed, make)
+    return graph
 
 
 def part_loader(job: JobSpec, engine: Engine, worker: WorkerInfo) -> PartLoader:
@@ -461,7 +461,7 @@ def part_loader(job: JobSpec, engine: Engine, worker: WorkerInfo) -> PartLoader:
     with worker_state.lock:
         if worker_state.loader is None or worker_state.key != key:
             worker_state.close_parts()
-            worker_state.forget(lambda held: True)
+            worker_state.forget(lambda key: True)
             partition = open_job_partition(job)
             memory = part_memory(job, engine.name, worker.threads, partition.manifest.layer)
             room = host_room(job, engine.name, worker.memory_bytes)
@@ -500,12 +500,12 @@ def prepare_part(task: LeaseTask, engine: Engine, worker: WorkerInfo, seconds: d
             made.speed = loader.speed
         return made
 
-    kept = worker_state.graphs[engine.name]
-    kept.budget_bytes = 0
-    held: PreparedGraph = kept.get(_cache_key(job, index), 0, make)
+    cache = worker_state.graphs[engine.name]
+    cache.budget_bytes = 0
+    graph: PreparedGraph = cache.get(_cache_key(job, index), 0, make)
     if task.next_partition is not None:
         loader.read_ahead(index, task.next_partition)
-    return held
+    return graph
 
 
 def _load_part(task: LeaseTask, engine: Engine, loader: PartLoader, seconds: dict[str, float]) -> Any:

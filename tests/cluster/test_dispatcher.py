@@ -82,11 +82,11 @@ def test_nothing_waits_behind_what_may_have_taken_a_worker_down() -> None:
     made: Any = Dispatcher
     tasks = made(Pool(), print, Source(2), [make_worker("w0")], 2)
     tasks._hand_out()
-    assert [each.task.key for each in tasks._places["w0"].held.values()] == ["0", "1"]
+    assert [each.task.key for each in tasks._places["w0"].tasks.values()] == ["0", "1"]
     tasks._drop("w0", n_suspects=1)
     tasks._add("w0")
     tasks._hand_out()
-    assert [each.task for each in tasks._places["w0"].held.values()] == [Task("0", attempt=1)]
+    assert [each.task for each in tasks._places["w0"].tasks.values()] == [Task("0", attempt=1)]
 
 
 @pytest.mark.parametrize(("n_idle", "n_cut"), [(0, 0), (3, 3), (100, MOST_CUTS)])
@@ -116,9 +116,9 @@ def test_what_a_worker_leaves_goes_to_the_idle_one(stop: int | None, monkeypatch
     monkeypatch.setattr(dispatcher, "LEAST_RUN_S", 100.0)
     tasks._hand_out()
     assert pool.asked == ["0"]
-    held = [each.task.key for each in tasks._places["w1"].held.values()]
+    held = [each.task.key for each in tasks._places["w1"].tasks.values()]
     assert held == ([] if stop is None else ["0 from 7"])
-    assert [each.task.key for each in tasks._places["w0"].held.values()] == ["0"]
+    assert [each.task.key for each in tasks._places["w0"].tasks.values()] == ["0"]
     tasks._messenger.shutdown()
 
 

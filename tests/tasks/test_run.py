@@ -37,8 +37,8 @@ from papilio.tasks.job import (
     LeaseResult,
     LeaseTask,
     PrepareTask,
+    graph_in_memory,
     hash_graph,
-    held_graph,
     job_of,
     read_job_graph,
 )
@@ -272,7 +272,7 @@ def test_a_replaced_store_is_noticed(engine: FakeEngine, job: JobSpec) -> None:
 
 def test_graph_in_memory_has_the_hash_of_its_store_and_is_found_while_held(job: JobSpec) -> None:
     assert hash_graph(GRAPH) == job.graph_hash
-    with held_graph(GRAPH) as source:
+    with graph_in_memory(GRAPH) as source:
         held = job_of(GRAPH, TOTAL, source)
         assert held.identity == job.identity
         assert read_job_graph(held) is GRAPH

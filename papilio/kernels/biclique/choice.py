@@ -225,7 +225,7 @@ class Chosen(NamedTuple):
     """Hold the index to search and the reasons."""
 
     index: Any
-    found: Prediction
+    prediction: Prediction
     layer_reason: str  # empty if there was no choice
 
 
@@ -286,7 +286,7 @@ def choose_search(
     return Chosen(best, look_again(best, found), said)
 
 
-def settle_search(
+def plan_search(
     question: BicliqueQuestion,
     index: Index,
     measure: Measure[Index],
@@ -321,13 +321,13 @@ def settle_search(
         find_rates(engine, question.per),
         find_rates("cpu", question.per),
     )
-    found, searched = chosen.found, chosen.index
-    if wanted := count_wanted(found.seconds, question.per, searched.sizes.max_left):
+    prediction, searched = chosen.prediction, chosen.index
+    if wanted := count_wanted(prediction.seconds, question.per, searched.sizes.max_left):
         searched = divide(searched, wanted)
-    searched = replace(searched, seconds=found.seconds)
+    searched = replace(searched, seconds=prediction.seconds)
     settled = (("anchor", searched.anchor),) if chosen.layer_reason else ()
-    explained = question.explain(searched, found.algorithm, (chosen.layer_reason, found.reason))
-    return searched, found.algorithm, explained, settled
+    explained = question.explain(searched, prediction.algorithm, (chosen.layer_reason, prediction.reason))
+    return searched, prediction.algorithm, explained, settled
 
 
 def predict(

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from papilio.errors import InputError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.biclique import search
-from papilio.kernels.biclique.choice import RUN_RATES, settle_search
+from papilio.kernels.biclique.choice import RUN_RATES, plan_search
 from papilio.kernels.biclique.forms import (
     Cells,
     count_choices,
@@ -137,7 +137,7 @@ class BicliqueCpu(SearchEngine):
                 graphs[index.anchor] = lay_graph(index)
             return graphs[index.anchor]
 
-        index, algorithm, decisions, settled = settle_search(
+        index, algorithm, decisions, settled = plan_search(
             question,
             build(question.anchor),
             measure_with(lambda index, children: rows_near(graph_of(index), children), self.threads),

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from papilio.errors import LeaseTooLargeError
 from papilio.graph import BipartiteGraph
-from papilio.kernels.biclique.choice import find_rates, settle_search
+from papilio.kernels.biclique.choice import find_rates, plan_search
 from papilio.kernels.biclique.forms import Cells, Leaf, expand_leaves, expand_sizes, turn
 from papilio.kernels.biclique.gpu_index import BicliqueDeviceIndex, build_device_index
 from papilio.kernels.biclique.gpu_prober import probe_device, rows_near_on_device
@@ -197,7 +197,7 @@ class BicliqueGpu(TreeEngine):
         question = ask_bicliques(graph, motif, per, self.anchor, self.algorithm)
         motif = question.motif
         with self.device.guard():
-            index, algorithm, decisions, settled = settle_search(
+            index, algorithm, decisions, settled = plan_search(
                 question,
                 self._build(question, question.anchor),
                 measure_with(partial(rows_near_on_device, self.device), choose_threads(None)),

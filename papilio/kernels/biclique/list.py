@@ -58,8 +58,8 @@ class Restricted(NamedTuple):
     p: int
     q: int
     # Ids added to each biclique
-    held_u: Ids32
-    held_v: Ids32
+    required_u: Ids32
+    required_v: Ids32
 
 
 def _common(graph: BipartiteGraph, ids: Ids32, of_u: bool) -> NDArray[np.bool_]:
@@ -101,11 +101,11 @@ def restrict_graph(graph: BipartiteGraph, p: int, q: int, listing: Listing) -> R
             kept[ids[:1]] = True
             ids = ids[1:]
         sides.append((kept, size - ids.size, ids))
-    (kept_u, left_p, held_u), (kept_v, left_q, held_v) = sides
+    (kept_u, left_p, required_u), (kept_v, left_q, required_v) = sides
     if common is not graph:
         edges = kept_u[common.u] & kept_v[common.v]
         common = BipartiteGraph(graph.n_u, graph.n_v, common.u[edges], common.v[edges])
-    return Restricted(common, left_p, left_q, held_u, held_v)
+    return Restricted(common, left_p, left_q, required_u, required_v)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +118,7 @@ class PreparedListing(Prepared):
     sizes: tuple[int, int]  # Numbers of left and right vertices to search for
     anchor: Layer  # The left layer
     positions: Positions
-    held_right: Ids32  # Positions added to each right side
+    required_right: Ids32  # Positions added to each right side
     # Ids of all vertices that can be in a row, ascending: a position is an index into these
     ids_u: NDArray[np.int32]
     ids_v: NDArray[np.int32]
@@ -174,20 +174,20 @@ class BicliqueLister(SearchEngine):
             decisions = ((what, "only these are compatible with the required vertices"),)
         searched = _find_stars(search) if 1 in (search.p, search.q) else self._find_pairs(search)
         anchors_u = searched.anchor == "u"
-        helds = (search.held_u, search.held_v) if anchors_u else (search.held_v, search.held_u)
-        kept = [np.union1d(own, held).astype(np.int32) for own, held in zip(searched.ids, helds, strict=True)]
-        places = [np.searchsorted(*each).astype(np.int32) for each in zip(kept, searched.ids, strict=True)]
-        held = [np.searchsorted(*each).astype(np.int32) for each in zip(kept, helds, strict=True)]
+        required = (search.required_u, search.required_v) if anchors_u else (search.required_v, search.required_u)
+        named = [np.union1d(*each).astype(np.int32) for each in zip(searched.ids, required, strict=True)]
+        places = [np.searchsorted(*each).astype(np.int32) for each in zip(named, searched.ids, strict=True)]
+        added = [np.searchsorted(*each).astype(np.int32) for each in zip(named, required, strict=True)]
         return PreparedListing(
             graph=searched.graph,
             items=Items(*searched.pieces[:3]),
             costs=searched.pieces[3],
             sizes=(search.p, search.q) if anchors_u else (search.q, search.p),
             anchor=searched.anchor,
-            positions=Positions(places[0], places[1], held[0]),
-            held_right=held[1],
-            ids_u=kept[0 if anchors_u else 1],
-            ids_v=kept[1 if anchors_u else 0],
+            positions=Positions(places[0], places[1], added[0]),
+            required_right=added[1],
+            ids_u=named[0 if anchors_u else 1],
+            ids_v=named[1 if anchors_u else 0],
             n_words=searched.n_words,
             index=searched.biclique_index,
             decisions=(*decisions, searched.chosen),
@@ -198,9 +198,9 @@ class BicliqueLister(SearchEngine):
         if index is None:
             raise UnsupportedError("cannot probe stars, bicliques with one vertex on a side")
         assert isinstance(graph, LeftGraph)
-        held = prepared.positions.held.size + prepared.held_right.size
+        n_required = prepared.positions.required.size + prepared.required_right.size
         searched = probe_here(index, graph, "enumerate", RUN_RATES["enumerate"], self.threads)
-        return RowProber(searched, held, leaves=False)
+        return RowProber(searched, n_required, leaves=False)
 
     def _find_pairs(self, search: Restricted) -> _Searched:
         motif = Biclique(search.p, search.q)
@@ -213,14 +213,14 @@ class BicliqueLister(SearchEngine):
         return _Searched(lay_graph(index), pieces, index.anchor, ids, n_words, index, chosen)
 
     def _make_state(self, prepared: PreparedListing) -> _Worker:
-        (left, right), held, graph = prepared.sizes, prepared.positions.held.size, prepared.graph
-        n_rows, limit = max(1, rows.BLOCK_VALUES // (left + held + right)), self.listing.limit
-        block = make_block(n_rows if limit is None else min(n_rows, limit), left + held, right)
+        (left, right), n_required, graph = prepared.sizes, prepared.positions.required.size, prepared.graph
+        n_rows, limit = max(1, rows.BLOCK_VALUES // (left + n_required + right)), self.listing.limit
+        block = make_block(n_rows if limit is None else min(n_rows, limit), left + n_required, right)
         if isinstance(graph, Rows):
             most = int(np.diff(graph.indptr).max(initial=0))
-            return _Worker(None, None, make_cursor(prepared.sizes, held, most, 0), block)
+            return _Worker(None, None, make_cursor(prepared.sizes, n_required, most, 0), block)
         most = int(graph.hop_common.max(initial=0))
-        cursor = make_cursor(prepared.sizes, held, most, prepared.n_words)
+        cursor = make_cursor(prepared.sizes, n_required, most, prepared.n_words)
         return _Worker(make_around(graph), make_levels(prepared.n_words, left), cursor, block)
 
     def _begin(self, state: _Worker, item: int) -> None:
@@ -236,12 +236,12 @@ class BicliqueLister(SearchEngine):
         return list_items(prepared.graph, around, levels, prepared.positions, cursor, block, items, end)
 
     def _pass_on(self, prepared: PreparedListing, state: _Worker, outlet: Outlet) -> None:
-        block, held = state.block, prepared.held_right
+        block, required = state.block, prepared.required_right
         n = int(block.size[0])
         block.size[0] = 0
         lefts, rights = block.lefts[:n], block.rights[:n]
-        if held.size:
-            rights = np.sort(np.hstack((rights, np.broadcast_to(held, (n, held.size)))), axis=1)
+        if required.size:
+            rights = np.sort(np.hstack((rights, np.broadcast_to(required, (n, required.size)))), axis=1)
         outlet.take(*((lefts, rights) if prepared.anchor == "u" else (rights, lefts)))
 
     def _fold(self, prepared: PreparedListing, span: tuple[int, int], states: Sequence[_Worker]) -> Partial:

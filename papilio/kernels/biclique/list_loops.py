@@ -40,7 +40,7 @@ class Positions(NamedTuple):
 
     lefts: Ids32
     rights: Ids32
-    held: Ids32
+    required: Ids32
 
 
 class Cursor(NamedTuple):
@@ -64,13 +64,13 @@ def make_block(n_rows: int, n_left: int, n_right: int) -> Block:
     return Block(lefts, rights, np.zeros(1, np.int64))
 
 
-def make_cursor(sizes: tuple[int, int], n_held: int, max_shared: int, n_words: int) -> Cursor:
+def make_cursor(sizes: tuple[int, int], n_required: int, max_shared: int, n_words: int) -> Cursor:
     """Return a cursor for left and right sides of ``sizes`` besides the required left vertices."""
     left, right = sizes
     return Cursor(
         at=np.zeros(6, np.int64),
         path=np.empty(left, np.int32),
-        lefts=np.empty(left + n_held, np.int32),
+        lefts=np.empty(left + n_required, np.int32),
         shared=np.empty(max_shared, np.int32),
         chosen=np.empty(right, np.int64),
         ids=np.empty(n_words, np.int32),
@@ -87,9 +87,9 @@ def start_items(cursor: Cursor, item: int) -> None:
 @compiled
 def _open_leaf(cursor: Cursor, positions: Positions, n_shared: int, first: int, last: int) -> None:
     """Start a leaf with the path and its shared vertices: subsets whose first element is in ``[first, last)``."""
-    n_held = positions.held.size
-    for i in range(n_held + cursor.path.size):
-        position = positions.held[i] if i < n_held else positions.lefts[cursor.path[i - n_held]]
+    n_required = positions.required.size
+    for i in range(n_required + cursor.path.size):
+        position = positions.required[i] if i < n_required else positions.lefts[cursor.path[i - n_required]]
         place = i
         while place > 0 and cursor.lefts[place - 1] > position:
             cursor.lefts[place] = cursor.lefts[place - 1]

@@ -112,7 +112,7 @@ def weigh_tree(wedges: int, size: int) -> int:
     return wedges * int(VERTEX_FACTOR ** min(size, _MOST_POWER))
 
 
-def settle_anchor(motif: Biclique, anchor: str, algorithm: str) -> tuple[str, str]:
+def resolve_anchor(motif: Biclique, anchor: str, algorithm: str) -> tuple[str, str]:
     """Return the anchor and the reason, which is empty for ``auto``.
 
     For ``auto`` with ``enumerate`` it is the only layer that can be enumerated, if any.
@@ -263,7 +263,7 @@ def ask_bicliques(
         return BicliqueQuestion(motif, per, source, graph, source, ("part", algorithm), settled, _ROOTS)
     assert isinstance(graph, BipartiteGraph)
     searched = make_cover(graph) if motif.needs_signs else graph
-    settled, why = settle_anchor(motif, anchor, algorithm)
+    settled, why = resolve_anchor(motif, anchor, algorithm)
     return BicliqueQuestion(motif, per, graph, None, searched, (anchor, algorithm), settled, why)
 
 

@@ -121,11 +121,11 @@ class TreeEngine(Engine):
         within = [one.between(*pieces.span) for one in classes]
         within = [one for one in within if one.items.size]
         layout = lay_out(self.device, search.tuning, within, search.fixed_words, search.blocks_per_sm)
-        asked = (search, pieces.span, bounds.tobytes(), layout)
-        before = self._plans.get(classes[0])
-        if before is None or before.asked != asked:
-            before = self._plans[classes[0]] = plan_launches(self.device, asked, within, costs(), bounds)
-        return before
+        key = (search, pieces.span, bounds.tobytes(), layout)
+        plan = self._plans.get(classes[0])
+        if plan is None or plan.key != key:
+            plan = self._plans[classes[0]] = plan_launches(self.device, key, within, costs(), bounds)
+        return plan
 
     def _work_done(self) -> int:
         return (int(self.block_words.sum()) + 1) // 2
@@ -341,7 +341,7 @@ class Launch:
 class LaunchPlan:
     """The launches of a run, which further runs of the same pieces repeat; holds no graph."""
 
-    asked: tuple[TreeSearch, tuple[int, int], bytes, TreeLayout]  # search, pieces, bounds of slices, free memory
+    key: tuple[TreeSearch, tuple[int, int], bytes, TreeLayout]  # search, pieces, bounds of slices, free memory
     layout: TreeLayout
     launches: list[Launch]
     # words of the slab of a stream
@@ -351,7 +351,7 @@ class LaunchPlan:
 
 def plan_launches(
     device: Device,
-    asked: tuple[TreeSearch, tuple[int, int], bytes, TreeLayout],
+    key: tuple[TreeSearch, tuple[int, int], bytes, TreeLayout],
     within: Sequence[TreeClass],
     costs: NDArray[np.int64],
     bounds: NDArray[np.int64],
@@ -361,7 +361,7 @@ def plan_launches(
     ``within`` are the classes of these pieces alone, and ``costs`` the estimated cost of every piece, int64 on the
     host. ``bounds`` are pieces inside the run, ascending, at which slices end.
     """
-    search, (begin, end), _, layout = asked
+    search, (begin, end), _, layout = key
     classes, layout = join_classes(within, layout)
     cuts = _cut_heavy_slices(search, layout, begin, bounds)
     far_words = [one.far_words(layout.n_warps) for one in classes]
@@ -373,7 +373,7 @@ def plan_launches(
         launches.append(Launch(pieces, device.xp.asarray(pieces), blocks, far_words[number]))
     slab_words = max(blocks * layout.n_warps * words for blocks, words in zip(layout.blocks, far_words, strict=True))
     tickets = device.to_device(np.arange(max(1, layout.n_slots), dtype=np.uint32))
-    return LaunchPlan(asked, layout, launches, slab_words, tickets)
+    return LaunchPlan(key, layout, launches, slab_words, tickets)
 
 
 def _list_launches(

@@ -262,7 +262,7 @@ def test_the_cheapest_search_is_chosen(
     assert chosen.index.anchor == anchor
     assert bool(built) == (other[0] == 1e-5)
     if rates is CPU_RATES:
-        assert chosen.found.algorithm == algorithm
+        assert chosen.prediction.algorithm == algorithm
 
 
 @pytest.mark.parametrize("n", range(60, 76))
@@ -272,7 +272,7 @@ def test_few_probes_meet_the_sets_of_the_first_roots(n: int) -> None:
     assert index.n_left > n // 2 + 5
     measure = measure_with(rows_here, 1)
     chosen = choose_search(index, ("enumerate", "pivot"), measure, None, lambda: (0.0, 1.0), GPU_RATES)
-    assert chosen.found.algorithm == "pivot"
+    assert chosen.prediction.algorithm == "pivot"
 
 
 def test_a_layer_that_is_far_behind_gets_few_probes() -> None:
@@ -301,7 +301,7 @@ def test_a_layer_whose_pairs_do_not_fit_is_left() -> None:
 
     words = {"u": (1e12, 1e12)}
     chosen = choose_search(_index("u", 1), ("enumerate",), _measure(words), build, lambda: (1e-7, 1.0), CPU_RATES)
-    assert (chosen.index.anchor, chosen.found.algorithm) == ("u", "enumerate")
+    assert (chosen.index.anchor, chosen.prediction.algorithm) == ("u", "enumerate")
     assert chosen.layer_reason == "pairs of the other layer do not fit in memory"
 
 
@@ -323,7 +323,7 @@ def test_the_items_of_a_layer_are_the_same_whoever_chose_it(rates: dict[str, Rat
 
         one = choose("u", lambda: _index("v", 1), rates)
         anchor = one.index.anchor
-        assert choose(anchor, None, CPU_RATES).found.seconds == one.found.seconds
+        assert choose(anchor, None, CPU_RATES).prediction.seconds == one.prediction.seconds
         chosen.add(anchor)
     assert chosen == {"u", "v"}
 

@@ -18,18 +18,18 @@ from papilio.storage.objects import Sheet, choose_layout, matrix_graph
 _CHUNK_ROWS = 1 << 20
 
 
-class HeldSource:
+class MatrixSource:
     """The edges of a graph in memory; see :class:`papilio.storage.formats.EdgeSource`."""
 
-    def __init__(self, format: FormatName, held: LabelledGraph, layout: str, notes: tuple[str, ...]) -> None:
-        graph = held.graph
-        self._u, kind_u = _labels_of(held.labels_u, graph.u)
-        labels_v = held.labels_u if held.kind == "unipartite" else held.labels_v
+    def __init__(self, format: FormatName, labelled: LabelledGraph, layout: str, notes: tuple[str, ...]) -> None:
+        graph = labelled.graph
+        self._u, kind_u = _labels_of(labelled.labels_u, graph.u)
+        labels_v = labelled.labels_u if labelled.kind == "unipartite" else labelled.labels_v
         self._v, kind_v = _labels_of(labels_v, graph.v)
         self._sign = graph.sign
         self.info = SourceInfo(format, (kind_u, kind_v), graph.sign is not None, layout={"layout": layout})
         self.info.notes += [*notes, f"read as a matrix: {graph.n_u:,} x {graph.n_v:,}"]
-        if held.labels_u is None and labels_v is None:
+        if labelled.labels_u is None and labels_v is None:
             self.info.declared = Declared(graph.n_u, graph.n_v, None, (0,), binding=False)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -50,7 +50,7 @@ def _labels_of(labels: NDArray[Any] | None, ids: NDArray[np.int32]) -> tuple[Any
     return [str(labels[at]) for at in ids.tolist()], "text"
 
 
-def held_matrix(sheet: Sheet, format: FormatName, options: ReadOptions) -> HeldSource | Plan:
+def read_matrix(sheet: Sheet, format: FormatName, options: ReadOptions) -> MatrixSource | Plan:
     """Return the edges of a file that holds a matrix, or how to read its edges; raises as the readers of objects."""
     columns = options.columns
     wanted = {"u": columns.u, "v": columns.v, "sign": columns.sign, "weight": None}
@@ -70,7 +70,7 @@ def held_matrix(sheet: Sheet, format: FormatName, options: ReadOptions) -> HeldS
         return plan
     threshold = None if options.sign is None else options.sign.threshold
     signed = True if options.sign is not None else None
-    held = matrix_graph(
+    labelled = matrix_graph(
         sheet,
         plan,
         kind=kind,
@@ -79,4 +79,4 @@ def held_matrix(sheet: Sheet, format: FormatName, options: ReadOptions) -> HeldS
         positive_from=threshold,
         where=options.where,
     )
-    return HeldSource(format, held, plan.layout, plan.notes)
+    return MatrixSource(format, labelled, plan.layout, plan.notes)
