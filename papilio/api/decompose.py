@@ -22,7 +22,7 @@ from papilio.graph import BipartiteGraph
 from papilio.kernels.device.discovery import missing_for_gpu
 from papilio.kernels.engine import EngineChoice, EngineName
 from papilio.kernels.exact import require_room
-from papilio.kernels.peel.decompose import Decomposed, decompose_graph
+from papilio.kernels.peel.decompose import decompose_graph
 from papilio.kernels.peel.phases import Forest, Layer, PeelingKind, check_wing_edges, ignore_report
 from papilio.storage.answers import (
     Answer,
@@ -267,36 +267,34 @@ def decompose(
     require_graph_kind(f"{kind} numbers are", "bipartite", source.kind, source.name)
     if kind == "wing":
         check_wing_edges(source.n_edges)
-    is_file = output is not None and names_table(output)
-    check = check_table_file if is_file else check_decomposition_path
-    target = None if output is None else check(output, overwrite)
+    target = None
+    if output is not None:
+        check = check_table_file if names_table(output) else check_decomposition_path
+        target = check(output, overwrite)
     chosen = _choose_engine(engine)
     report("read", 0, 1)
-    held = _read(source)
+    bipartite = _read(source)
     room = free_memory_bytes()
-    described = _describe(source, held)
+    described = _describe(source, bipartite)
     seconds = {"read": perf_counter() - began}
-    how: dict[str, Any] = {"threads": threads, "memory_bytes": room, "with_forest": hierarchy}
-    made = decompose_graph(held, kind, side, chosen, **how, report=report)
-    seconds |= made.peeled.seconds
-    values: dict[str, NDArray[Any]] = {"number": made.peeled.numbers}
-    if made.forest is not None:
-        values["node"] = made.forest.item_nodes
-    same = ("ranges", "coarse_rounds", "fine_rounds", "updates")
+    made = decompose_graph(
+        bipartite, kind, side, chosen, threads=threads, memory_bytes=room, with_forest=hierarchy, report=report
+    )
+    peeled, forest = made.peeled, made.forest
+    seconds |= peeled.seconds
+    values: dict[str, NDArray[Any]] = {"number": peeled.numbers}
+    if forest is not None:
+        values["node"] = forest.item_nodes
     result = DecompositionResult(
-        kind, side, Vectors(values, source.labelled, side or "edge"), made.forest, chosen, described,
-        **{name: getattr(made.peeled, name) for name in same},
-        seconds=seconds,
+        kind, side, Vectors(values, source.labelled, side or "edge"), forest, chosen, described,
+        peeled.ranges, peeled.coarse_rounds, peeled.fine_rounds, peeled.updates, seconds,
         output=None if target is None else str(target),
         source=source.held,
     )  # fmt: skip
     if target is not None:
         report("write", 0, 1)
         write_began = perf_counter()
-        if is_file:
-            write_arrow(target, result.to_arrow(), {}, overwrite=overwrite)
-        else:
-            _write(target, source, kind, side, made, overwrite)
+        _write(target, source, result, overwrite)
         seconds["write"] = perf_counter() - write_began
     seconds["total"] = perf_counter() - began
     return result
@@ -340,24 +338,19 @@ def _describe(source: Graph, graph: BipartiteGraph) -> dict[str, Any]:
     }
 
 
-def _write(
-    target: Path,
-    source: Graph,
-    kind: PeelingKind,
-    layer: Layer | None,
-    made: Decomposed,
-    overwrite: bool,
-) -> None:
-    """Write the Parquet files; a graph in memory is stored temporarily for this."""
-    forest = made.forest
+def _write(target: Path, source: Graph, result: DecompositionResult, overwrite: bool) -> None:
+    """Write a table, or the Parquet files; a graph in memory is stored temporarily for these."""
+    if names_table(target):
+        write_arrow(target, result.to_arrow(), {}, overwrite=overwrite)
+        return
+    forest = result.forest
     with ExitStack() as stack:
-        store = source.stored(stack, target.parent)
         write_decomposition(
             target,
-            store,
-            kind=kind,
-            layer=layer,
-            numbers=made.peeled.numbers,
+            source.stored(stack, target.parent),
+            kind=result.kind,
+            layer=result.layer,
+            numbers=result.vectors.by_id("number"),
             item_nodes=None if forest is None else forest.item_nodes,
             nodes=None if forest is None else (forest.levels, forest.parents, forest.members, forest.sizes),
             overwrite=overwrite,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 from papilio.api.listing_call import ListingCall
 from papilio.api.projection_call import ProjectionCall
@@ -26,9 +26,6 @@ from papilio.storage.tables import check_table_file, write_batches
 from papilio.tasks.directory import JobDirectory
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.result import ListingResult
-
-if TYPE_CHECKING:
-    pass
 
 
 @checked

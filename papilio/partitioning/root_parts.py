@@ -414,7 +414,7 @@ def cut_roots(
     choose: Any = _choose_maximal_anchor if is_maximal else _choose_anchor
     with cut_run(store, output, motif, request, progress) as run, ExitStack() as stack:
         layers = Degrees(store.n_u, store.n_v, *degrees(store, threads=request.threads))
-        requested, anchor, anchor_choice = choose(layers, motif, options, request)
+        requested, anchor, anchor_choice = choose(layers, motif, options)
         del layers
         release_memory()
         p, q = least = run.least
@@ -454,16 +454,14 @@ cut_maximal_roots = partial(cut_roots, is_maximal=True)
 
 
 def _choose_maximal_anchor(
-    layers: Degrees, motif: MaximalBiclique, options: Mapping[str, str], request: CutRequest
+    layers: Degrees, motif: MaximalBiclique, options: Mapping[str, str]
 ) -> tuple[str, Layer, Choice]:
     requested = options.get("anchor", "auto")
     anchor = choose_maximal_anchor(layers, requested)
     return requested, anchor, (f"layer {anchor.upper()} anchored", explain_choice(requested))
 
 
-def _choose_anchor(
-    layers: Degrees, motif: Biclique, options: Mapping[str, str], request: CutRequest
-) -> tuple[str, Layer, Choice]:
+def _choose_anchor(layers: Degrees, motif: Biclique, options: Mapping[str, str]) -> tuple[str, Layer, Choice]:
     """Return the resolved option, the anchored layer, and the choice with its reason, from the degrees alone."""
     option, reason = resolve_anchor(motif, options.get("anchor", "auto"), options.get("algorithm", "auto"))
     anchor, why = choose_anchor(layers, motif, option)

@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -50,9 +50,6 @@ from papilio.storage.objects import (
     value_mask,
 )
 from papilio.storage.where import Condition, arrow_column, read_conditions
-
-if TYPE_CHECKING:
-    pass
 
 
 def _collected(obj: Any, options: Mapping[str, Any], choice: Mapping[str, Any]) -> Any:

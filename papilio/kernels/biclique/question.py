@@ -20,7 +20,6 @@ from papilio.motifs import Biclique, Granularity, MaximalBiclique, Motif
 from papilio.parts import Layer, MaximalPart, Part, RootPart
 
 ANCHORS: dict[str, Layer | None] = {"auto": None, "u": "u", "v": "v"}
-"""Layer of each value of the option ``anchor``."""
 
 PAIR_TIMES = 20
 """Ratio of wedges above which three of the other layer are searched faster than all pairs are counted: 81 ms for the

@@ -166,6 +166,50 @@ def _end_pairs(
 
 
 @compiled
+def _list_branches(
+    search: CliqueStack, w: int, pivot: int, node: tuple[int, int], tables: ProbeTables, path: _Path
+) -> tuple[int, tuple[int, int, int]]:
+    """Set the places of all branches, the pivot's first; return their number and ``ended`` of :func:`_end_branches`."""
+    (held, free), least, most = node, tables.least, tables.most
+    last_row, stride = tables.ways.shape[0] - 1, tables.ways.shape[1]
+    n, none, single, dead = 0, 0, 0, 0
+    for word in range(w):
+        search.rest[word] = search.sets[word]
+    if pivot >= 0:
+        for word in range(w):
+            search.rest[word] &= ~search.rows[pivot * w + word]
+        bit = ONE << np.uint64(pivot & 63)
+        search.rest[pivot >> 6] &= ~bit
+        search.sets[pivot >> 6] &= ~bit
+        n = 1
+        shared = free + 1 + _share(search.sets, 0, search.rows, pivot, w)
+        path.places[0] = min(most - held, last_row) * stride + shared
+        if held + shared < least:
+            path.places[0] = -1
+            dead = 1
+    for word in range(w):
+        search.sets[w + word] = search.sets[word]
+    row_at = min(most - held - 1, last_row) * stride + free
+    for word in range(w):
+        bits = search.rest[word]
+        while bits:
+            row = word * 64 + lowest_bit(bits)
+            size = _share(search.sets, w, search.rows, row, w)
+            path.places[n] = row_at + size
+            if held + 1 + free + size < least:
+                path.places[n] = -1
+                dead += 1
+            elif size <= 1:
+                path.places[n] = -1
+                none += size == 0
+                single += size == 1
+            search.sets[w + word] &= ~(ONE << np.uint64(row & 63))
+            bits &= bits - ONE
+            n += 1
+    return n, (none, single, dead)
+
+
+@compiled
 def _walk_cliques(
     search: CliqueStack,
     found: Floats,
@@ -176,8 +220,7 @@ def _walk_cliques(
     per: int,
 ) -> None:
     """Descend one branch below a root with a filled matrix. The sets of level 1 are scratch."""
-    w, last_row, stride = words_of(d), tables.ways.shape[0] - 1, tables.ways.shape[1]
-    least, most = tables.least, tables.most
+    w, least, most = words_of(d), tables.least, tables.most
     fill_span(search.sets, d)
     held, free = 1, 0
     width, n_columns = w, d  # of the matrix that the search has here
@@ -195,7 +238,7 @@ def _walk_cliques(
         if not oriented and held < most and d > whole and is_few:
             width, n_columns = words_of(size), size
             found[WORDS] += weight * (size * width)
-        pivot, n, none, single, dead = -1, 0, 0, 0, 0
+        pivot = -1
         if not oriented and held < most:
             pivot, free = choose_pivot(search, 0, 0, 0, w, size, free)
             found[WORDS] += weight * (size * width)
@@ -203,41 +246,8 @@ def _walk_cliques(
             _add_leaves(found, weight, 1, tables, held, free)
             found[WORDS] += weight * _count_sums(per, held + free, 0, 0)
             return
-        for word in range(w):
-            search.rest[word] = search.sets[word]
-        if pivot >= 0:
-            for word in range(w):
-                search.rest[word] &= ~search.rows[pivot * w + word]
-            bit = ONE << np.uint64(pivot & 63)
-            search.rest[pivot >> 6] &= ~bit
-            search.sets[pivot >> 6] &= ~bit
-            n = 1
-            shared = free + 1 + _share(search.sets, 0, search.rows, pivot, w)
-            path.places[0] = min(most - held, last_row) * stride + shared
-            if held + shared < least:
-                path.places[0] = -1
-                dead = 1
-        for word in range(w):
-            search.sets[w + word] = search.sets[word]
-        row_at = min(most - held - 1, last_row) * stride + free
-        for word in range(w):
-            bits = search.rest[word]
-            while bits:
-                row = word * 64 + lowest_bit(bits)
-                size = _share(search.sets, w, search.rows, row, w)
-                path.places[n] = row_at + size
-                if held + 1 + free + size < least:
-                    path.places[n] = -1
-                    dead += 1
-                elif size <= 1:
-                    path.places[n] = -1
-                    none += size == 0
-                    single += size == 1
-                search.sets[w + word] &= ~(ONE << np.uint64(row & 63))
-                bits &= bits - ONE
-                n += 1
-        ended, node = (none, single, dead), (held + 1, free)
-        _end_branches(found, weight, ended, node, width, tables, per)
+        n, ended = _list_branches(search, w, pivot, (held, free), tables, path)
+        _end_branches(found, weight, ended, (held + 1, free), width, tables, per)
         found[WORDS] += weight * (n * width)
         chosen = draw_child(path.state, path.places, n, tables.bounds, path.chances)
         if chosen < 0:
