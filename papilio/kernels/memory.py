@@ -69,8 +69,11 @@ vertices on a CPU, four million on a GPU."""
 _DEVICE_ROWS_BYTES = 256 << 20
 """Device memory in which the rows of a listing are made; its buffer takes a share of the remaining free memory."""
 
-_KEPT_BYTES, _PAIR_BYTES = 3 << 20, 28
-"""P-values that a thread of a projection keeps, and one row of it."""
+TAIL_BYTES = 64 << 20
+"""Host memory for the p-values of a projection."""
+
+_PAIR_BYTES = 28
+"""One row of a projection."""
 
 LEAST_ROOM, ROOM_PER_EDGE = 1 << 20, 8
 """Most pairs that a projection with random graphs keeps at a time: for any graph, and per edge of a larger one."""
@@ -223,14 +226,16 @@ def _of_wedges(motif: Motif, per: Granularity, engine: EngineName) -> GraphMemor
 def _of_projections(motif: Motif, per: Granularity, engine: EngineName) -> GraphMemory:
     # Besides wedges: a sum for each counter, and a block of rows, one for each vertex that a start can meet.
     terms = _of_wedges(motif, per, engine)
+    has_tails = isinstance(motif, Projection) and motif.significance in ("hypergeometric", "expected-degrees")
+    tails = TAIL_BYTES if has_tails else 0
     if engine == "gpu":
         # An order of the ids, degrees, costs and bounds of the pairs on the host; terms on the device.
-        host = terms.host._replace(fixed=_KEPT_BYTES, vertex=4 * COUNT)
+        host = terms.host._replace(fixed=tails, vertex=4 * COUNT)
         device = terms.device._replace(vertex=terms.device.vertex + ID + COUNT, widest=DEVICE_PAIR_BYTES)
         return terms._replace(host=host, device=device)
-    thread = terms.thread._replace(fixed=_KEPT_BYTES, widest=2 * COUNT + COUNT + _PAIR_BYTES)
+    thread = terms.thread._replace(widest=2 * COUNT + COUNT + _PAIR_BYTES)
     if not isinstance(motif, Projection) or motif.samples is None:
-        return terms._replace(thread=thread)
+        return terms._replace(host=terms.host._replace(fixed=tails), thread=thread)
     # Each thread indexes a random graph of its own, drawn from rows of both layers.
     host = terms.host._replace(fixed=LEAST_ROOM * _ROOM_BYTES, edge=terms.host.edge + ROOM_PER_EDGE * _ROOM_BYTES)
     drawn = terms.host.edge + 4 * ID + ROOM_PER_EDGE * ID

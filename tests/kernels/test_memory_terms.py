@@ -70,6 +70,7 @@ CASES: dict[str, tuple[Motif, Listing | None]] = {  # every motif: tests/familie
     "maximal biclique": (MaximalBiclique(), None),
     "projection": (Projection("u"), None),
     "listed projection": (Projection("u"), Listing()),
+    "tested projection": (Projection("u", significance="hypergeometric", fdr=0.05), Listing()),
 }
 
 RECORDED: dict[str, tuple[tuple[int, ...], ...]] = {
@@ -123,8 +124,9 @@ RECORDED: dict[str, tuple[tuple[int, ...], ...]] = {
         (107556449, 0, 889688, 809056, 58783512, 0),
         (3732833, 2152854317, 889688, 809056, 19779904, 125832898),
     ),
-    "projection": ((9976473, 0), (3290017, 838773)),
-    "listed projection": ((110689545, 0), (254998033, 269290821)),
+    "projection": ((539289, 0), (144289, 838773)),
+    "listed projection": ((101252361, 0), (251852305, 269290821)),
+    "tested projection": ((168361225, 0), (318961169, 269290821)),
 }
 
 

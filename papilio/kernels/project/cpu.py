@@ -7,7 +7,7 @@ costs are these wedges, exactly. Vertices of fewer neighbours than a pair must s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 from papilio.errors import CapacityError, UnsupportedError
 from papilio.graph import BipartiteGraph
 from papilio.kernels.engine import Partial, Prepared, require_request
+from papilio.kernels.memory import TAIL_BYTES
 from papilio.kernels.null.fitness import solve_chances
 from papilio.kernels.null.models import MAX_CLASSES
 from papilio.kernels.project.loops import (
-    TESTS,
     WEIGHTINGS,
-    Floats,
     Ids32,
     PairQuestion,
     PairState,
@@ -29,7 +28,9 @@ from papilio.kernels.project.loops import (
     mask_counters,
     take_items,
 )
+from papilio.kernels.project.tails import TESTS, PValues, TailQuestion
 from papilio.kernels.rows.index import WedgeIndex, index_wedges
+from papilio.kernels.search.probe_loops import Floats
 from papilio.kernels.threads import Outlet, SearchEngine
 from papilio.motifs import Granularity, Listing, Motif, Projection
 
@@ -43,6 +44,8 @@ class PreparedProjection(Prepared):
 
     index: WedgeIndex
     question: PairQuestion
+    p_values: PValues
+    ends: NDArray[np.int64]  # with a test, the last item of each degree; else empty
     most_pairs: NDArray[np.int64]  # of each item, an upper bound
     # Ids of all vertices: a position is an id
     ids_u: NDArray[np.int32]
@@ -61,11 +64,21 @@ def _terms_of(weighting: str | None, degrees: NDArray[np.int64]) -> Floats:
     return 1.0 / np.maximum(degrees, 1) if weighting == "resource" else np.empty(0)
 
 
-_NO_MEANS: tuple[Ids32, Floats] = np.empty(0, np.int32), np.empty((0, 0))
+def _ask_tails(graph: BipartiteGraph, motif: Projection) -> TailQuestion:
+    """Return the test of the pairs.
 
-
-def _expect_common(graph: BipartiteGraph, is_u: bool) -> tuple[Ids32, Floats]:
-    """Return the expected common neighbours of two vertices of a layer by classes of degrees, and these by degree."""
+    Raises
+    ------
+    CapacityError
+        For "expected-degrees", if there are too many different degrees.
+    """
+    is_u, none = motif.layer == "u", np.empty(0, np.int64)
+    if motif.significance is None:
+        return TailQuestion.of(0, 0, none, np.empty((0, 0)), none)
+    degrees, n_choices = (graph.degree_u, graph.n_v) if is_u else (graph.degree_v, graph.n_u)
+    test = TailQuestion.of(TESTS.index(motif.significance), n_choices, np.unique(degrees), np.empty((0, 0)), none)
+    if motif.significance != "expected-degrees":
+        return test
     n_classes = sum(np.unique(each).size for each in (graph.degree_u, graph.degree_v))
     if n_classes > MAX_CLASSES:
         raise CapacityError(
@@ -75,20 +88,15 @@ def _expect_common(graph: BipartiteGraph, is_u: bool) -> tuple[Ids32, Floats]:
     found = solve_chances(graph)
     of_u, of_v = slice(None, found.n_u_classes), slice(found.n_u_classes, None)
     own, other = (of_u, of_v) if is_u else (of_v, of_u)
-    chances, sizes = found.chances[own, other], np.diff(found.offsets)[other]
-    degrees = found.degrees[own]
-    classes = np.zeros(int(degrees.max(initial=0)) + 1, np.int32)
-    classes[degrees] = np.arange(degrees.size)
-    # One thread adds in one order: no library that has its own decides on a bit
-    means = np.array([(chances * row * sizes).sum(axis=1) for row in chances]).reshape(degrees.size, degrees.size)
-    return classes, means
+    # Vertices of higher degrees have higher chances: in the order of falling degrees rows fall
+    chances, sizes = found.chances[own, other][:, ::-1], np.diff(found.offsets)[other][::-1]
+    return test._replace(chances=np.ascontiguousarray(chances), sizes=np.ascontiguousarray(sizes))
 
 
 def ask_pairs(
     graph: BipartiteGraph, motif: Projection, first: int, order: Ids32, degrees: NDArray[np.int64]
 ) -> PairQuestion:
     """Return the question of a projection; ``degrees`` are those of the other layer by rank, falling."""
-    is_u = motif.layer == "u"
     return PairQuestion(
         first,
         order,
@@ -96,9 +104,7 @@ def ask_pairs(
         mask_counters(motif.min_common),
         WEIGHTINGS.index(motif.weighting),
         _terms_of(motif.weighting, degrees),
-        TESTS.index(motif.significance),
-        degrees.size,
-        *(_expect_common(graph, is_u) if motif.significance == "expected-degrees" else _NO_MEANS),
+        _ask_tails(graph, motif),
         1.0 if motif.fdr is None else motif.fdr,
     )
 
@@ -130,10 +136,16 @@ class ProjectionCpu(SearchEngine):
         first, begin = (0, index.n_u) if is_u else (index.n_u, 0)
         degrees = np.diff(index.offsets[begin : begin + n_other + 1])
         question = ask_pairs(graph, motif, first, index.order_u if is_u else index.order_v, degrees)
+        ends = np.empty(0, np.int64)
+        if question.test:  # one degree after the other: each has its table of p-values
+            by_degree = np.argsort(-np.diff(index.offsets)[index.items], kind="stable")
+            index = replace(index, items=index.items[by_degree], costs=index.costs[by_degree])
+            ends = np.flatnonzero(np.diff(np.diff(index.offsets)[index.items], append=0))
         ids = np.arange(n_own, dtype=np.int32)
         none = np.empty(0, np.int32)
         most = np.minimum(index.items - first, index.costs)
-        return PreparedProjection(index, question, most, *((ids, none) if is_u else (none, ids)))
+        tails = PValues(question.tail, TAIL_BYTES)
+        return PreparedProjection(index, question, tails, ends, most, *((ids, none) if is_u else (none, ids)))
 
     def _make_state(self, prepared: PreparedProjection) -> PairState:
         n_rows = 0
@@ -146,8 +158,16 @@ class ProjectionCpu(SearchEngine):
         state.cursor[0] = item
 
     def _search(self, prepared: PreparedProjection, state: PairState, end: int) -> bool:
-        index = prepared.index
-        return take_items(index.rows, index.items, prepared.most_pairs, end, prepared.question, state)
+        index, question = prepared.index, prepared.question
+        asked = index.rows, index.items, prepared.most_pairs
+        if not question.test:
+            return take_items(*asked, end, question, state, question.terms)
+        while (at := int(state.cursor[0])) < end:
+            row, last = index.items[at], int(prepared.ends[np.searchsorted(prepared.ends, at)])
+            table = prepared.p_values.find_table(int(index.offsets[row + 1] - index.offsets[row]))
+            if not take_items(*asked, min(end, last + 1), question, state, table):
+                return False
+        return True
 
     def _pass_on(self, prepared: PreparedProjection, state: PairState, outlet: Outlet) -> None:
         block = state.block

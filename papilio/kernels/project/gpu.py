@@ -31,10 +31,11 @@ from papilio.kernels.engine import (
     require_request,
 )
 from papilio.kernels.listing import RowWriters, cut_chunks
-from papilio.kernels.memory import DEVICE_PAIR_BYTES
+from papilio.kernels.memory import DEVICE_PAIR_BYTES, TAIL_BYTES
 from papilio.kernels.probe import Prober
 from papilio.kernels.project.cpu import ask_pairs, refuse_held
-from papilio.kernels.project.loops import SUMMED, PairBlock, PairQuestion, make_block, make_kept, number_pairs
+from papilio.kernels.project.loops import SUMMED, PairBlock, PairQuestion, make_block, number_pairs
+from papilio.kernels.project.tails import PValues, make_room
 from papilio.kernels.rows.gpu_index import Counting, WedgeGraph
 from papilio.kernels.threads import Outlet, RowSink, drop_rows
 from papilio.kernels.tuning import WedgeTuning
@@ -51,6 +52,7 @@ class PreparedProjectionGpu(PreparedButterflyGpu):
     """A graph ready for :meth:`ProjectionGpu.run`."""
 
     question: PairQuestion
+    p_values: PValues
     most_pairs: NDArray[np.int64]  # of each item, an upper bound; host
     order: Any  # id of each rank of the layer: int32, device
     terms: Any  # of each middle, by rank, for weights that are sums: float64, device
@@ -91,7 +93,10 @@ class ProjectionGpu(ButterflyGpu):
         with device.guard():
             device.load("project", {})
             load_arrays(device)
-            made = self._prepare_graph(graph, motif, per, Counting(gives=PAIRS), motif.layer, motif.min_common)
+            has_test = motif.significance is not None
+            made = self._prepare_graph(
+                graph, motif, per, Counting(gives=PAIRS), motif.layer, motif.min_common, by_degree=has_test
+            )
             order, degrees, others = self._describe_layers(graph, made.graph, is_u)
             first = 0 if is_u else graph.n_u
             question = ask_pairs(graph, motif, first, np.empty(0, np.int32), others)
@@ -100,8 +105,9 @@ class ProjectionGpu(ButterflyGpu):
             ids, none = np.arange(degrees.size, dtype=np.int32), np.empty(0, np.int32)
             ids_u, ids_v = (ids, none) if is_u else (none, ids)
             prepared = PreparedProjectionGpu(
-                **vars(made), question=question, most_pairs=most, order=order,
-                terms=device.to_device(question.terms), degrees=degrees, ids_u=ids_u, ids_v=ids_v,
+                **vars(made), question=question, p_values=PValues(question.tail, TAIL_BYTES),
+                most_pairs=most, order=order, terms=device.to_device(question.terms), degrees=degrees,
+                ids_u=ids_u, ids_v=ids_v,
             )  # fmt: skip
         compile_completion(question, degrees)
         return prepared
@@ -227,25 +233,29 @@ class ProjectionGpu(ButterflyGpu):
 
 def compile_completion(question: PairQuestion, degrees: NDArray[np.int64]) -> None:
     """Compile what the host does with rows; the same for all questions."""
-    number_pairs(question, degrees, make_block(question, 0), *make_kept(question))
+    number_pairs(question, degrees, make_block(question, 0), np.empty(0), make_room(question.tail))
 
 
 class _Completion:
-    """Complete rows in the threads that write them, and pass those on that stay; each thread keeps p-values."""
+    """Complete rows in the threads that write them, and pass those on that stay."""
 
     def __init__(self, prepared: PreparedProjectionGpu, outlet: Outlet) -> None:
         self._prepared, self._outlet = prepared, outlet
-        self._kept: dict[int | None, tuple[Any, ...]] = {}
 
     def __call__(self, *columns: Any, part: int | None = None) -> None:
-        question = self._prepared.question
+        prepared, none = self._prepared, np.empty(0)
+        question, degrees = prepared.question, prepared.degrees
         pairs, common, *numbers = columns
-        n, none = len(common), np.empty(0)
+        n = len(common)
         if numbers:
-            if part not in self._kept:
-                self._kept[part] = make_kept(question)
             weights = numbers[0] if question.weighting else none
             p_values = numbers[-1] if question.test else none
             block = PairBlock(pairs, common, weights, p_values, np.zeros(2, np.int64))
-            n = number_pairs(question, self._prepared.degrees, block, *self._kept[part])
+            room, table = make_room(question.tail), none
+            degree = int(degrees[pairs[0]].min()) if question.test and n else -1
+            while block.size[1] < n:
+                if question.test:
+                    table = prepared.p_values.find_table(degree)
+                degree = number_pairs(question, degrees, block, table, room)
+            n = int(block.size[0])
         self._outlet.take(*(each[:n] for each in columns), part=part)

@@ -9,24 +9,21 @@ Weights that are sums over the common neighbours (Newman, Phys. Rev. E 64, 01613
 046115, 2007) are added in the order of the ranks of these neighbours, by rising terms: neither the threads nor the
 split of the work change a bit of them.
 
-P-values: P(X >= c), where X is the number of common neighbours of two vertices of degrees d and e that choose their
-neighbours among n at random (hypergeometric), or a Poisson variable whose mean is the expected number in random graphs
-with the same expected degrees (Saracco et al., New J. Phys. 19, 053022, 2017). The probability of one value follows
-Loader's saddle-point expansion (Fast and accurate computation of binomial probabilities, 2000), which keeps some 14
-digits without tables. The tail is a sum of positive terms by their ratios. A thread keeps the values that it computed
-last: most pairs have the degrees and the common neighbours of another pair.
+P-values are those of :mod:`papilio.kernels.project.tails`.
 """
 
 from __future__ import annotations
 
-from math import exp, log, log1p, pi, sqrt
+from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from papilio.kernels.jit import Counters, Index, Ints, Sums, compiled, inlined
+from papilio.kernels.project.tails import TailQuestion, TailRoom, find_p_value, make_room
 from papilio.kernels.rows.index import WedgeRows
+from papilio.kernels.search.probe_loops import Floats
 from papilio.kernels.wedge.loops import (
     NARROW_LIMIT,
     Tables,
@@ -36,24 +33,15 @@ from papilio.kernels.wedge.loops import (
     scan_start,
 )
 
-Floats = NDArray[np.float64]
 Ids32 = NDArray[np.int32]
 
 WEIGHTINGS = (None, "jaccard", "cosine", "hyperbolic", "resource")
 """Weights of pairs; a question holds the place of its weight here."""
 
-TESTS = (None, "hypergeometric", "expected-degrees")
-"""Tests of pairs, likewise."""
-
 _JACCARD, _COSINE = 1, 2
 
 SUMMED = 3
 """First of the weights that are sums over the common neighbours."""
-
-_HYPERGEOMETRIC = 1
-
-_KEPT = 1 << 17
-"""P-values that a thread keeps: 3 MiB."""
 
 _SPAN_PER_WEDGE = 16
 """Reading all counters in order, 8 bytes at a time, is chosen up to this many counters for each wedge."""
@@ -68,11 +56,13 @@ class PairQuestion(NamedTuple):
     masks: Sums  # by the bytes of a counter: bits of 8 bytes of counters, one of which each that is large enough has
     weighting: int  # place in :data:`WEIGHTINGS`
     terms: Floats  # of each middle, by rank, for weights that are sums; else empty
-    test: int  # place in :data:`TESTS`
-    n_choices: int  # vertices of the other layer
-    classes: Ids32  # by degree: row and column of the next array, for the means of a Poisson test; else both are empty
-    means: Floats
+    tail: TailQuestion
     max_p: float
+
+    @property
+    def test(self) -> int:
+        """0 without a test of the pairs."""
+        return self.tail.test
 
 
 class PairBlock(NamedTuple):
@@ -97,8 +87,7 @@ class PairState(NamedTuple):
     wide_words: Sums
     old: Sums  # overwritten: what the scans of the counting engine add up
     sums: Floats  # weights of the pairs of a start, zero between starts; or empty
-    keys: Ints  # shape (kept, 2): degrees and common neighbours of the p-values kept
-    values: Floats
+    room: TailRoom
     cursor: Ints  # the item at which the thread stands
     block: PairBlock
 
@@ -120,14 +109,8 @@ def make_state(question: PairQuestion, max_degree: int, block: PairBlock) -> Pai
     return PairState(
         tables.narrow, tables.wide, tables.narrow.view(np.uint64), tables.wide.view(np.uint64), tables.sums,
         np.zeros(n if question.weighting >= SUMMED else 0),
-        *make_kept(question), np.zeros(1, np.int64), block,
+        make_room(question.tail), np.zeros(1, np.int64), block,
     )  # fmt: skip
-
-
-def make_kept(question: PairQuestion) -> tuple[Ints, Floats]:
-    """Return empty ``keys`` and ``values`` of :class:`PairState`."""
-    kept = _KEPT if question.test else 0
-    return np.zeros((kept, 2), np.int64), np.zeros(kept)
 
 
 def make_block(question: PairQuestion, n_rows: int) -> PairBlock:
@@ -137,123 +120,6 @@ def make_block(question: PairQuestion, n_rows: int) -> PairBlock:
         np.empty((n_rows, 2), np.int32), np.empty(n_rows, np.int32), np.empty(weights), np.empty(tests),
         np.zeros(2, np.int64),
     )  # fmt: skip
-
-
-@compiled
-def _stirling_error(n: float) -> float:
-    """Return log(n!) less Stirling's formula, log(sqrt(2 pi n) (n / e)^n)."""
-    if n <= 15.0:
-        factorial = 1.0
-        for k in range(2, int(n) + 1):
-            factorial *= k
-        return log(factorial) - (n + 0.5) * log(n) + n - 0.5 * log(2 * pi)
-    square = n * n
-    return (1 / 12 - (1 / 360 - (1 / 1260 - (1 / 1680 - 1 / 1188 / square) / square) / square) / square) / n
-
-
-@compiled
-def _deviance(x: float, mean: float) -> float:
-    """Return x log(x / mean) + mean - x, also where both are close."""
-    if abs(x - mean) >= 0.1 * (x + mean):
-        return x * log(x / mean) + mean - x
-    ratio = (x - mean) / (x + mean)
-    total, term, square = (x - mean) * ratio, 2 * x * ratio, ratio * ratio
-    for j in range(1, 1000):
-        term *= square
-        larger = total + term / (2 * j + 1)
-        if larger == total:
-            break
-        total = larger
-    return total
-
-
-@compiled
-def _log_binomial(x: float, n: float, share: float, rest: float) -> float:
-    """Return the logarithm of the probability of x among n at probability ``share``, which is 1 - ``rest``."""
-    if x == 0.0:
-        return n * (log1p(-share) if share < 0.5 else log(rest)) if n else 0.0
-    if x == n:
-        return n * (log1p(-rest) if rest < 0.5 else log(share))
-    far = _deviance(x, n * share) + _deviance(n - x, n * rest)
-    return (
-        _stirling_error(n) - _stirling_error(x) - _stirling_error(n - x) - far
-        - 0.5 * (log(2 * pi) + log(x) + log1p(-x / n))
-    )  # fmt: skip
-
-
-@compiled
-def tail_probability(common: Index, degree: Index, other: Index, n: Index) -> float:
-    """Return P(X >= common), where ``degree`` of n are marked and ``other`` of n are drawn without repetition."""
-    least = max(0, degree + other - n)
-    if common <= least:
-        return 1.0
-    if common > min(degree, other):
-        return 0.0
-    is_upper = common * float(n) > degree * float(other)
-    at = common if is_upper else common - 1
-    share, rest = other / n, (n - other) / n
-    first = exp(
-        _log_binomial(float(at), float(degree), share, rest)
-        + _log_binomial(float(other - at), float(n - degree), share, rest)
-        - _log_binomial(float(other), float(n), share, rest)
-    )
-    total, term, k = 1.0, 1.0, float(at)
-    marked, drawn, spare = float(degree), float(other), float(n - degree - other)
-    if is_upper:
-        for _ in range(at, min(degree, other)):
-            term *= (marked - k) * (drawn - k) / ((k + 1) * (spare + k + 1))
-            total += term
-            k += 1
-            if term < 1e-18 * total:
-                break
-        return min(first * total, 1.0)
-    for _ in range(least, at):
-        term *= k * (spare + k) / ((marked - k + 1) * (drawn - k + 1))
-        total += term
-        k -= 1
-        if term < 1e-18 * total:
-            break
-    return max(1.0 - first * total, 0.0)
-
-
-@compiled
-def poisson_tail(common: Index, mean: float) -> float:
-    """Return P(X >= common) of a Poisson variable of this mean, which is above 0."""
-    if common == 0:
-        return 1.0
-    is_upper = common > mean
-    at = common if is_upper else common - 1
-    first = exp(-mean)
-    if at:
-        k = float(at)
-        first = exp(-_stirling_error(k) - _deviance(k, mean)) / sqrt(2 * pi * k)
-    total, term, k = 1.0, 1.0, float(at)
-    if is_upper:
-        while term > 1e-18 * total:
-            k += 1
-            term *= mean / k
-            total += term
-        return min(first * total, 1.0)
-    while k > 0 and term > 1e-18 * total:
-        term *= k / mean
-        total += term
-        k -= 1
-    return max(1.0 - first * total, 0.0)
-
-
-@compiled
-def _p_value(question: PairQuestion, keys: Ints, values: Floats, common: Index, degree: Index, other: Index) -> float:
-    """Return the p-value of a pair, computed unless it is kept; ``degree`` is the larger one."""
-    both = (degree << 31) | other
-    at = ((degree * 0x9E3779B1 + other * 0x85EBCA77 + common * 0xC2B2AE3D) >> 12) & (values.size - 1)
-    if keys[at, 0] != both or keys[at, 1] != common:
-        keys[at, 0], keys[at, 1] = both, common
-        if question.test == _HYPERGEOMETRIC:
-            values[at] = tail_probability(common, degree, other, question.n_choices)
-        else:
-            mean = question.means[question.classes[degree], question.classes[other]]
-            values[at] = poisson_tail(common, mean)
-    return float(values[at])
 
 
 @inlined
@@ -268,13 +134,14 @@ def _weigh_pair(question: PairQuestion, common: Index, degree: Index, other: Ind
 
 @inlined
 def _take_pair(
-    rows: WedgeRows, question: PairQuestion, state: PairState, row: Index, degree: Index, end: Index, common: Index
+    rows: WedgeRows, question: PairQuestion, state: PairState, table: Floats, row: Index, degree: Index, end: Index,
+    common: Index,
 ) -> None:  # fmt: skip
     """Make a row of a pair of at least ``min_common`` common neighbours, unless its p-value is too large."""
     row_of_end, block, p_value = question.first + end, state.block, 0.0
     other = rows.offsets[row_of_end + 1] - rows.offsets[row_of_end]
-    if question.test:
-        p_value = _p_value(question, state.keys, state.values, common, other, degree)
+    if question.tail.test:
+        p_value = find_p_value(question.tail, table, state.room, common, degree, other)
         if p_value > question.max_p:
             return
     block.size[1] += 1
@@ -287,33 +154,41 @@ def _take_pair(
     block.common[at] = common
     if question.weighting:
         block.weights[at] = _weigh_pair(question, common, degree, other, state.sums, end)
-    if question.test:
+    if question.tail.test:
         block.p_values[at] = p_value
 
 
 @compiled
-def number_pairs(question: PairQuestion, degrees: Ints, block: PairBlock, keys: Ints, values: Floats) -> int:
-    """Complete rows whose pairs, common neighbours and sums a device has found; return how many rows are kept.
+def number_pairs(question: PairQuestion, degrees: Ints, block: PairBlock, table: Floats, room: TailRoom) -> int:
+    """Complete rows whose pairs, common neighbours and sums a device has found, and move those that stay to the front.
 
-    These come first in the block. ``degrees`` are those of the layer, by id; ``keys`` and ``values`` as in
-    :class:`PairState`.
+    ``degrees`` are those of the layer, by id. Of ``block.size`` the first entry is how many stay, the second how many
+    are done. With a test it ends at the first row whose lower degree is not that of the row it begins at, to which
+    ``table`` belongs, and returns that degree; else -1.
     """
-    kept = 0
-    for row in range(block.common.size):
+    begin, first = block.size[1], np.int64(-1)
+    for row in range(begin, block.common.size):
         common = np.int64(block.common[row])
         one, two = degrees[block.pairs[row, 0]], degrees[block.pairs[row, 1]]
         degree, other = max(one, two), min(one, two)
-        if question.test:
-            p_value = _p_value(question, keys, values, common, degree, other)
+        if question.tail.test:
+            if row == begin:
+                first = other
+            if other != first:
+                return int(other)
+        block.size[1] = row + 1
+        at = block.size[0]
+        if question.tail.test:
+            p_value = find_p_value(question.tail, table, room, common, other, degree)
             if p_value > question.max_p:
                 continue
-            block.p_values[kept] = p_value
+            block.p_values[at] = p_value
         if question.weighting:
-            block.weights[kept] = _weigh_pair(question, common, degree, other, block.weights, row)
-        block.pairs[kept, 0], block.pairs[kept, 1] = block.pairs[row, 0], block.pairs[row, 1]
-        block.common[kept] = block.common[row]
-        kept += 1
-    return kept
+            block.weights[at] = _weigh_pair(question, common, degree, other, block.weights, row)
+        block.pairs[at, 0], block.pairs[at, 1] = block.pairs[row, 0], block.pairs[row, 1]
+        block.common[at] = block.common[row]
+        block.size[0] = at + 1
+    return -1
 
 
 @compiled
@@ -329,8 +204,9 @@ def _add_terms(rows: WedgeRows, row: Index, terms: Floats, sums: Floats) -> None
 
 @compiled
 def _take_start(
-    rows: WedgeRows, question: PairQuestion, state: PairState, row: Index, counters: Counters, words: Sums
-) -> None:
+    rows: WedgeRows, question: PairQuestion, state: PairState, table: Floats, row: Index, counters: Counters,
+    words: Sums,
+) -> None:  # fmt: skip
     """Make rows of the pairs of one start, for which the block has room."""
     degree = rows.offsets[row + 1] - rows.offsets[row]
     top, wedges = scan_start(rows, row, counters, state.old)
@@ -342,7 +218,7 @@ def _take_start(
             if words[word] & question.masks[counters.itemsize]:
                 for place in range(word * lanes, word * lanes + lanes):
                     if counters[place] >= question.min_common:
-                        _take_pair(rows, question, state, row, degree, place, np.int64(counters[place]))
+                        _take_pair(rows, question, state, table, row, degree, place, np.int64(counters[place]))
             words[word] = 0
         if question.weighting >= SUMMED:
             state.sums[:top] = 0.0
@@ -353,7 +229,7 @@ def _take_start(
         for to in range(begin, begin + np.int64(rows.prefix[at])):
             end = np.int64(rows.ends[to])
             if counters[end] >= question.min_common:
-                _take_pair(rows, question, state, row, degree, end, np.int64(counters[end]))
+                _take_pair(rows, question, state, table, row, degree, end, np.int64(counters[end]))
             counters[end] = 0
             if question.weighting >= SUMMED:
                 state.sums[end] = 0.0
@@ -361,11 +237,12 @@ def _take_start(
 
 @compiled
 def take_items(
-    rows: WedgeRows, items: Ints, most_pairs: Ints, stop: Index, question: PairQuestion, state: PairState
-) -> bool:
+    rows: WedgeRows, items: Ints, most_pairs: Ints, stop: Index, question: PairQuestion, state: PairState,
+    table: Floats,
+) -> bool:  # fmt: skip
     """Make rows of the pairs of the items from the cursor on; False at the first one that may find no room.
 
-    An item has at most ``most_pairs`` pairs.
+    An item has at most ``most_pairs`` pairs. With a test all items have the degree of ``table``.
     """
     block = state.block
     while state.cursor[0] < stop:
@@ -374,9 +251,9 @@ def take_items(
         if block.common.size and block.common.size - block.size[0] < most_pairs[item]:
             return False
         if rows.offsets[row + 1] - rows.offsets[row] <= NARROW_LIMIT:
-            _take_start(rows, question, state, row, state.narrow, state.narrow_words)
+            _take_start(rows, question, state, table, row, state.narrow, state.narrow_words)
         else:
-            _take_start(rows, question, state, row, state.wide, state.wide_words)
+            _take_start(rows, question, state, table, row, state.wide, state.wide_words)
         state.cursor[0] = item + 1
     return True
 
@@ -385,10 +262,10 @@ def take_items(
 def count_pairs(
     rows: WedgeRows, items: Ints, start: Index, stop: Index, question: PairQuestion, state: PairState, found: Ints
 ) -> None:  # fmt: skip
-    """Fill the number of pairs of each item of ``[start, stop)``; the block of the state has no room."""
+    """Fill the number of pairs of each item of ``[start, stop)``, without a test; the block has no room."""
     for item in range(start, stop):
         state.cursor[0], before = item, state.block.size[1]
-        take_items(rows, items, found, item + 1, question, state)
+        take_items(rows, items, found, item + 1, question, state, question.terms)
         found[item] = state.block.size[1] - before
 
 

@@ -135,10 +135,12 @@ class ButterflyGpu(Engine):
         counting: Counting = UNSIGNED,
         first_layer: Layer | None = None,
         min_degree: int = 2,
+        *,
+        by_degree: bool = False,
     ) -> PreparedButterflyGpu:
         """Prepare a whole graph; ``counting`` and ``first_layer`` are as in :func:`build_wedge_graph`.
 
-        Vertices with fewer than ``min_degree`` neighbours are not items.
+        Vertices with fewer than ``min_degree`` neighbours are not items. ``by_degree``: see :func:`order_items`.
         """
         if graph.n_edges == 0:
             none = self.device.xp.zeros(0, dtype=np.int32)
@@ -149,7 +151,7 @@ class ButterflyGpu(Engine):
             built = build_wedge_graph(self.device, graph, self.tuning, counting, first_layer, tiles)
             if per == "vertex":
                 check_vertices(graph, int(built.degree.max()), has_edges="edge" in motif.granularities)
-            items, costs, most = order_items(self.device, built, min_degree)
+            items, costs, most = order_items(self.device, built, min_degree, by_degree=by_degree)
             return self._schedule_items(PreparedButterflyGpu(motif, graph, per, built, items, costs), built, most)
 
     def _prepare_part(self, part: WedgePart, motif: Motif, per: Granularity) -> PreparedButterflyGpu:
@@ -208,7 +210,7 @@ class ButterflyGpu(Engine):
         )
 
     def work(self, prepared: PreparedButterflyGpu) -> NDArray[np.int64]:
-        """Return the wedges of each work item, int64 of shape (n_items,), host; descending, except in a part."""
+        """Return the wedges of each work item, int64 of shape (n_items,), host."""
         return self.device.to_host(prepared.costs).astype(np.int64)
 
     def prober(self, prepared: PreparedButterflyGpu) -> Prober:

@@ -134,10 +134,12 @@ def _table_schedule(table: TableClass, counting: Counting) -> Schedule:
     return Schedule("butterfly_dense", threads, table.table_bytes, argument=table.table_bytes // 4)
 
 
-def order_items(device: Device, graph: WedgeGraph, min_degree: int = 2) -> tuple[Any, Any, int]:
+def order_items(
+    device: Device, graph: WedgeGraph, min_degree: int = 2, *, by_degree: bool = False
+) -> tuple[Any, Any, int]:
     """Return (start rows, wedges, most wedges) of the work items: wedges falling, then priority.
 
-    Rows with fewer than ``min_degree`` neighbours are not items.
+    Rows with fewer than ``min_degree`` neighbours are not items. With ``by_degree`` degrees fall first.
     """
     xp, n_rows, module = device.xp, graph.n_rows, device.load("wedge_order", {})
     keys, row_at = xp.empty(n_rows, dtype=np.uint64), xp.empty(n_rows, dtype=np.int32)
@@ -154,6 +156,9 @@ def order_items(device: Device, graph: WedgeGraph, min_degree: int = 2) -> tuple
         keys.sort()
     items, costs = xp.empty(n_items, dtype=np.int32), xp.empty(n_items, dtype=np.uint64)
     launch_over(device, module, "take_items", n_items, keys, np.int32(n_items), row_at, graph.wedges, items, costs)
+    if by_degree:
+        order = order_falling(xp, graph.degree[items].astype(np.uint64), xp.arange(n_items, dtype=np.uint64))
+        items, costs = items[order], costs[order]
     return items, costs, most
 
 

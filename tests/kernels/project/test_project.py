@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from itertools import combinations
 from math import comb, fsum, sqrt
@@ -21,8 +22,8 @@ from papilio.kernels.engine import Partial
 from papilio.kernels.null.fitness import solve_chances
 from papilio.kernels.project import cpu
 from papilio.kernels.project.cpu import ProjectionCpu
-from papilio.kernels.project.loops import poisson_tail, tail_probability
 from papilio.kernels.project.q_values import FalseDiscovery
+from papilio.kernels.project.tails import PValues, TailQuestion, find_p_value, hypergeometric_tail, make_room, sum_tails
 from papilio.motifs import Listing, PairSide, Projection, Weighting
 from tests.conftest import share_of_examples
 from tests.tools.strategies import bipartite_graphs, complete_graph, planted_graph, skewed_graph
@@ -199,14 +200,14 @@ def test_p_values_are_exact_to_twelve_digits() -> None:
             if other > 600:
                 continue
             expected = float(tail_by_definition(common, degree, other, n))
-            found = tail_probability(common, degree, other, n)
+            found = hypergeometric_tail(common, degree, other, n)
             if expected > 1e-290:
                 worst = max(worst, abs(found - expected) / expected)
                 reference = scipy.stats.hypergeom.sf(common - 1, n, degree, other)
                 assert found == pytest.approx(reference, rel=1e-8)  # of SciPy, which loses digits in the tail
     assert worst < 1e-12
-    assert tail_probability(3, 2, 2, 9) == 0.0
-    assert tail_probability(0, 2, 2, 9) == tail_probability(3, 5, 7, 9) == 1.0
+    assert hypergeometric_tail(3, 2, 2, 9) == 0.0
+    assert hypergeometric_tail(0, 2, 2, 9) == hypergeometric_tail(3, 5, 7, 9) == 1.0
 
 
 def test_expected_degrees_are_those_of_the_random_graphs() -> None:
@@ -220,27 +221,86 @@ def test_expected_degrees_are_those_of_the_random_graphs() -> None:
     for layer, matrix in (("u", by_vertex), ("v", by_vertex.T)):
         rows, _ = list_pairs(graph, Projection(layer, 1, None, "expected-degrees", 1.0))  # type: ignore[arg-type]
         assert len(rows) == len(pairs_by_definition(graph, layer, 1))  # type: ignore[arg-type]
-        for a, b, common, (p,) in rows:
-            mean = float(matrix[a] @ matrix[b])
-            assert p == pytest.approx(scipy.stats.poisson.sf(common - 1, mean), rel=1e-9)
+        for a, b, common, (p,) in rows[::30]:
+            assert p == pytest.approx(sums_by_definition(matrix[a] * matrix[b])[common], rel=1e-9)
 
 
 def test_expected_degrees_of_complete_graphs_and_of_too_many_degrees(monkeypatch: pytest.MonkeyPatch) -> None:
     rows, _ = list_pairs(complete_graph(5, 7), Projection("u", 1, None, "expected-degrees", 1.0))
-    assert [row.numbers[0] for row in rows] == pytest.approx([scipy.stats.poisson.sf(6, 7)] * 10)
+    assert [row.numbers[0] for row in rows] == [1.0] * 10
+    star = BipartiteGraph(6, 1, np.arange(6, dtype=np.int32), np.zeros(6, np.int32))
+    rows, _ = list_pairs(star, Projection("u", 1, None, "expected-degrees", 1.0))
+    assert [row.numbers[0] for row in rows] == [1.0] * 15
     monkeypatch.setattr(cpu, "MAX_CLASSES", 1)
     with pytest.raises(CapacityError, match=r"2 different degrees; .* use significance 'hypergeometric'"):
         list_pairs(complete_graph(5, 7), Projection("u", 1, None, "expected-degrees"))
 
 
-def test_tails_of_poisson_variables() -> None:
-    random = np.random.default_rng(3)
-    for _ in range(2000):
-        mean = float(10 ** random.uniform(-6, 4))
-        common = max(0, round(mean + 6 * random.normal() * sqrt(mean + 1)))
-        expected = scipy.stats.poisson.sf(common - 1, mean)
-        if expected > 1e-290:
-            assert poisson_tail(common, mean) == pytest.approx(expected, rel=1e-10)
+_DIGITS = 1200
+"""Binary digits of the probabilities that tails are compared with."""
+
+
+def sums_by_definition(chances: Sequence[float] | NDArray[np.float64]) -> list[float]:
+    """Return P(X >= c) for c from 0 on, where X is a sum of 0s and 1s with these chances of a 1; by convolution."""
+    one = 1 << _DIGITS
+    found = [one]
+    for chance in chances:
+        top, bottom = float(chance).as_integer_ratio()
+        share = (top << _DIGITS) // bottom
+        found = [
+            (below * share + own * (one - share)) >> _DIGITS
+            for below, own in zip([0, *found], [*found, 0], strict=True)
+        ]
+    tails = np.cumsum(np.array(found[::-1], object))[::-1]
+    return [tail / one for tail in tails]
+
+
+def draw_sum(random: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
+    """Return two falling rows of probabilities and the sizes of their classes: sparse, dense, with certain ones."""
+    n = int(random.integers(1, 12))
+    one, other = (np.sort(random.random(n) ** random.choice([1, 3, 8, 20]))[::-1].copy() for _ in range(2))
+    if random.random() < 0.2:
+        one[0] = other[0] = 1.0
+    return one, other, random.choice([1, 1, 1, 2, 3, 7, 20, 60], n).astype(np.int64)
+
+
+def test_tails_of_sums_are_exact_to_eleven_digits() -> None:
+    random, worst = np.random.default_rng(3), 0.0
+    for _ in range(150):
+        one, other, sizes = draw_sum(random)
+        top = int(min(sizes.sum(), random.integers(1, 60)))
+        room = make_room(TailQuestion.of(2, 0, np.arange(top + 1), np.stack([one, other]), sizes))
+        sum_tails(one, other, sizes, top, room)
+        expected = sums_by_definition(np.repeat(one * other, sizes))
+        for found, right in zip(room.below[: top + 1].tolist(), expected, strict=False):
+            if right > 1e-290:
+                worst = max(worst, abs(found - right) / right)
+    assert worst < 1e-11
+
+
+@pytest.mark.parametrize(("n", "chance"), [(100_000, 0.05), (3000, 0.4), (900, 0.99), (1_000_000, 2e-5)])
+def test_tails_of_sums_of_many(n: int, chance: float) -> None:
+    mean, deviation = n * chance, sqrt(n * chance * (1 - chance))
+    tops = {int(min(n, max(1, round(mean + at * deviation)))) for at in (-20, -3, 0, 2, 8, 25)}
+    for top in tops:
+        row, sizes = np.full(2, sqrt(chance)), np.array([n // 3, n - n // 3])
+        room = make_room(TailQuestion.of(2, n, np.arange(top + 1), np.stack([row, row]), sizes))
+        sum_tails(row, row, sizes, top, room)
+        assert room.below[top] == pytest.approx(scipy.stats.binom.sf(top - 1, n, row[0] * row[0]), rel=1e-9)
+
+
+def test_p_values_do_not_depend_on_those_computed_before() -> None:
+    random = np.random.default_rng(5)
+    one, other, sizes = np.sort(random.random(40))[::-1].copy(), np.sort(random.random(40))[::-1].copy(), np.full(40, 4)
+    question = TailQuestion.of(2, 160, np.array([90, 120]), np.stack([one, other]), sizes)
+    room, first = make_room(question), PValues(question, 0)
+    for commons in ([3, 88, 17, 40], [88, 40, 17, 3]):
+        again = PValues(question, 1 << 20)
+        for common in commons:
+            found = find_p_value(question, again.find_table(90), room, common, 90, 120)
+            assert found == find_p_value(question, first.find_table(90), room, common, 90, 120)
+    first.find_table(120)
+    assert not first.find_table(90).any()  # the older table has gone
 
 
 def q_values_by_definition(p_values: NDArray[np.float64]) -> list[float]:
