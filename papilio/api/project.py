@@ -62,7 +62,7 @@ def project(
         neighbours, of degree k, of 1 / (k - 1) (Newman 2001) or of 1 / k (resource allocation, Zhou et al. 2007).
     significance : {"hypergeometric", "expected-degrees", "degrees"}, optional
         P-value: the probability of c or more common neighbours if both vertices chose their neighbours at random; or
-        in random graphs with the same expected degrees (BiCM), by Poisson's approximation (Saracco et al. 2017); or
+        in random graphs with the same expected degrees (BiCM; Saracco et al. 2017), exact; or
         (r + 1) / (n + 1), where r of n random graphs with the same degrees have c or more (Zweig and Kaufmann 2011).
     fdr : float, optional
         Keep pairs whose q-value (Benjamini-Hochberg) is at most this, with ``significance``; 0.05 by default. All
