@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from papilio import charts
 from papilio.arguments import Count, plural, read_argument
 from papilio.errors import InputError
-from papilio.kernels.null.ensemble import MOMENTS, Ensemble
+from papilio.kernels.null.ensemble import MOMENTS, MOST_BIAS, MOST_DOUBLINGS, Ensemble
 from papilio.motifs import Cell
 from papilio.registry import motif_row
 from papilio.storage import answers
@@ -136,7 +136,7 @@ class SignificanceResult(CountResult):
         """Counts above 0 by size, then item, in the graph as given and the samples."""
         found: dict[Cell, dict[int, int]] = defaultdict(dict)
         for (item, *cell), count in self.table.items():
-            if item >= self.ensemble.given:
+            if self.ensemble.given <= item < self.ensemble.n_items:
                 found[tuple(cell)][item] = count
         return found
 
@@ -276,6 +276,17 @@ class SignificanceResult(CountResult):
         return (len(later) - 1) * (1 - correlation) / (1 + correlation)
 
     @property
+    def trades(self) -> int | None:
+        """Global trades from the graph to a sample; None for null models without a chain."""
+        per_step = self.table.get(self.ensemble.trades_cell)
+        return None if per_step is None else per_step * self.ensemble.steps
+
+    @property
+    def bias(self) -> float | None:
+        """Bias of the mean that a pilot has predicted, in standard deviations; None if there was no pilot."""
+        return self.table.get(self.ensemble.bias_cell, 0) / 1000 if self.ensemble.pilot else None
+
+    @property
     def warning(self) -> str:
         """What to doubt; empty for nothing."""
         if self.z is None and all(each.z is None for each in self.cells.values()):
@@ -290,6 +301,12 @@ class SignificanceResult(CountResult):
         ensemble = self.ensemble
         if not ensemble.chains:
             return ""
+        if self.bias is not None and self.bias > MOST_BIAS:
+            return (
+                f"{self.trades:,} global trades for a sample are too few, and the most that are taken unasked: the "
+                f"mean count is still about {self.bias:.2g} standard deviations off; twice as many take --steps "
+                f"{ensemble.steps << MOST_DOUBLINGS + 1}"
+            )
         stops = [stop for stop in ensemble.stops if stop > ensemble.steps]
         sums = [sum(each) for each in zip(*map(self._of_chains, stops), strict=True)]
         chains = Comparison.of(0, sums)
@@ -398,6 +415,8 @@ class SignificanceResult(CountResult):
             "samples": list(self.samples),
             "cells": [{"cell": list(cell), **each.to_dict()} for cell, each in self.cells.items()],
             "mixing": [{"steps": steps, "mean": mean} for steps, mean in self.mixing],
+            "trades": self.trades,
+            "bias": self.bias,
             "independent_draws": self.independent_draws,
             "warning": self.warning,
         }

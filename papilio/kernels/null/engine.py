@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from math import ceil
 from time import perf_counter
 from typing import Any
 
@@ -25,12 +26,16 @@ from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.announce import silent_runs
 from papilio.kernels.device.protocol import Device
 from papilio.kernels.engine import Engine, Partial, Prepared, StopCheck, never_cut, require_interval
-from papilio.kernels.null.cpu import Randomizer, make_randomizer
+from papilio.kernels.null.cpu import ChainRandomizer, Randomizer, make_randomizer
 from papilio.kernels.null.ensemble import MOMENTS, Ensemble, moments_of
+from papilio.kernels.null.mixing import PILOT_CHAINS, run_pilot
 from papilio.kernels.null.models import NullModel
 from papilio.kernels.probe import Prober, TimedProber
 from papilio.kernels.threads import ChunkRunner
 from papilio.motifs import Cell, Granularity, Motif
+
+MOST_NOTED = 10**9
+"""Largest bias that an answer notes, in thousandths of a standard deviation."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +47,7 @@ class PreparedSamples(Prepared):
     per: Granularity
     randomizer: Randomizer
     costs: NDArray[np.int64]
+    notes: dict[Cell, int]  # cells of the graph as given besides its count
     decisions: tuple[tuple[str, str], ...]
 
 
@@ -90,21 +96,46 @@ class SampleEngine(Engine):
         randomizer = self._make_randomizer(graph, model)
         prepared = self._engine.prepare(graph, motif, per)
         count_cost = int(self._engine.work(prepared).sum())
-        trades = getattr(randomizer, "trades_per_step", 0)
+        notes: dict[Cell, int] = {}
+        trades, decisions = 0, prepared.decisions
+        if isinstance(randomizer, ChainRandomizer):
+            notes, why = self._choose_trades(randomizer, prepared, motif)
+            trades = randomizer.trades_per_step
+            steps = f"{plural(ensemble.steps, 'step')} of {plural(trades, 'global trade')}"
+            decisions += ((steps, why),)
         draw_cost = (1 + ensemble.steps * trades) * graph.n_edges
         costs = np.full(ensemble.n_items, 1 + count_cost + draw_cost, np.int64)
         costs[: ensemble.chains] = 1 + len(ensemble.stops) * count_cost + 2 * draw_cost
-        decisions = prepared.decisions
-        if trades:
-            steps = f"{plural(ensemble.steps, 'step')} of {plural(trades, 'global trade')}"
-            decisions += ((steps, "from the graph to a sample; sparse graphs with hubs need more trades in a step"),)
         if ensemble.chains:
             chains = f"{ensemble.chains} chains of {2 * ensemble.steps} steps"
             decisions += ((chains, "their mean count shows whether the steps of a sample are enough"),)
         if randomizer.has_one_realisation():
             why = f"null model {model.name} allows only the given graph: std is 0, z undefined"
             decisions += (("one realisation", why),)
-        return PreparedSamples(graph, motif, per, randomizer, costs, decisions)
+        return PreparedSamples(graph, motif, per, randomizer, costs, notes, decisions)
+
+    def _choose_trades(
+        self, randomizer: ChainRandomizer, prepared: Prepared, motif: Motif
+    ) -> tuple[dict[Cell, int], str]:
+        """Set the trades of a step; return what the answer says about them, and the reason."""
+        ensemble, why = self.ensemble, "from the graph to a sample; sparse graphs with hubs need more trades in a step"
+        notes = {ensemble.trades_cell: randomizer.trades_per_step}
+        if not ensemble.pilot or randomizer.has_one_realisation():
+            return notes, why
+
+        def count(graph: Any) -> int:
+            made = self._engine.prepare(graph, motif, "total")
+            return self._engine.run(made, 0, made.n_items).total
+
+        device = self.drawing_device
+        with silent_runs(), nullcontext() if self._device is None else self._device.guard():
+            given = self._engine.run(prepared, 0, prepared.n_items).total
+            found = run_pilot(randomizer, count, given, np if device is None else device.xp)
+        randomizer.trades_per_step <<= found.doublings
+        bias = min(ceil(1000 * found.bias), MOST_NOTED)
+        notes = {ensemble.trades_cell: randomizer.trades_per_step, ensemble.bias_cell: bias}
+        why = f"from the graph to a sample; {PILOT_CHAINS} chains predict a bias of {found.bias:.2g} std"
+        return {cell: number for cell, number in notes.items() if number}, why
 
     def _make_randomizer(self, graph: Any, model: NullModel) -> Randomizer:
         if self._device is None:
@@ -169,6 +200,7 @@ class SampleEngine(Engine):
                 _add_to(found.vectors, f"{layer}.{name}", digits)
         if is_given:
             found.given = partial
+            found.cells |= prepared.notes
 
     def _count(self, prepared: PreparedSamples, found: _Found, graph: Any, per: Granularity) -> Partial:
         made = self._engine.prepare(graph, prepared.motif, per)

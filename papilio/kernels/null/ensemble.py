@@ -15,6 +15,11 @@ from papilio.motifs import Cell, Motif
 CHAINS, LEAST_SAMPLES = 20, 100
 """Chains that show how a null model mixes, and the samples from which on they are worth their time."""
 
+MOST_BIAS, MOST_DOUBLINGS = 0.05, 6
+"""Largest predicted bias of a count that a pilot accepts, in its standard deviations, and how often it doubles the
+trades of a sample for that. The end of a chain is slower than its beginning: where 0.05 is predicted, 0.1 is possible.
+"""
+
 MOMENTS = ("sum0", "sum1", "square0", "square1", "square2", "square3")
 """Vectors of each layer, besides the counts in the given graph: sums over the samples of digits to base 2^32, of the
 count of each vertex and of its square. No sum of 32-bit digits passes 2^64, so that they add up in any order."""
@@ -26,6 +31,8 @@ class Ensemble:
 
     The work items are the chains, then the graph as given, then the samples. An item has its number as the first entry
     of the cells of its counts. A chain has a count after each of several numbers of steps, which is the second entry.
+    Two more cells, :attr:`trades_cell` and :attr:`bias_cell`, say what the samples of a chain took; they belong to the
+    graph as given.
     """
 
     null: NullName
@@ -33,6 +40,7 @@ class Ensemble:
     samples: Samples
     seed: Seed
     chains: int = 0  # chains of twice as many steps, which show whether those of a sample are enough
+    pilot: bool = False  # whether a pilot decides how many trades a step has, see papilio.kernels.null.mixing
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -41,8 +49,8 @@ class Ensemble:
     def of(cls, null: NullName, samples: int, seed: int, steps: int | None = None) -> Ensemble:
         """Return the ensemble that a call asks for; InputError for steps of a null model that takes none."""
         model = NullModel(null) if steps is None else NullModel(null, steps)
-        chains = CHAINS if model.is_chain and samples >= LEAST_SAMPLES else 0
-        return cls(null, model.steps, samples, seed, chains)
+        looks = model.is_chain and samples >= LEAST_SAMPLES
+        return cls(null, model.steps, samples, seed, CHAINS if looks else 0, pilot=looks and steps is None)
 
     @property
     def model(self) -> NullModel:
@@ -58,6 +66,16 @@ class Ensemble:
         return self.chains
 
     @property
+    def trades_cell(self) -> Cell:
+        """Global trades of a step."""
+        return (self.n_items,)
+
+    @property
+    def bias_cell(self) -> Cell:
+        """Predicted bias of the counts, in thousandths of their standard deviation."""
+        return (self.n_items + 1,)
+
+    @property
     def stops(self) -> tuple[int, ...]:
         """Steps after which the graph of a chain is counted: for 20 steps 1 to 20, doubling, then 25, 30, 35, 40."""
         steps = self.steps
@@ -66,6 +84,8 @@ class Ensemble:
 
     def has_cell(self, motif: Motif, cell: Cell) -> bool:
         """Whether the counts of a motif can have this cell."""
+        if cell in (self.trades_cell, self.bias_cell):
+            return bool(self.steps)
         if not cell or not 0 <= cell[0] < self.n_items:
             return False
         if cell[0] < self.chains:
