@@ -119,7 +119,7 @@ class JobDirectory:
         job = self.job
         asked = {"per": job.per, "job": self.root, "options": dict(job.options)}
         if job.ensemble is not None:
-            names = ("null", "samples", "seed", *(("steps",) if job.ensemble.steps else ()))
+            names = ("null", "samples", "seed", *(("steps",) if job.ensemble.steps and not job.ensemble.pilot else ()))
             return asked | {name: getattr(job.ensemble, name) for name in names}
         return {
             **asked,

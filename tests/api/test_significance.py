@@ -412,7 +412,8 @@ def test_wrong_cells_are_refused() -> None:
     question = Question(Butterfly(), "total", ensemble=ensemble)
     assert find_wrong_cell(question, {(2,): 7, (3,): 9, (0, 3): 4}, 7) is None
     assert find_wrong_cell(question, {(3,): 9}, 0) is None
-    for cells in ({(2,): 8}, {(8,): 1}, {(3,): 0}, {(3, 2): 1}, {(0,): 1}, {(0, 4 * 3): 1}, {(): 1}):
+    assert find_wrong_cell(question, {(2,): 7, ensemble.trades_cell: 4, ensemble.bias_cell: 30}, 7) is None
+    for cells in ({(2,): 8}, {(10,): 1}, {(3,): 0}, {(3, 2): 1}, {(0,): 1}, {(0, 4 * 3): 1}, {(): 1}):
         assert find_wrong_cell(question, {(2,): 7, **cells}, 7) is not None
     table = Question(Biclique(None, 3), "total", ensemble=ensemble)
     assert find_wrong_cell(table, {(2, 1, 3): 7, (3, 2, 3): 9}, 7) is None
