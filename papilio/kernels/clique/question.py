@@ -19,7 +19,7 @@ from papilio.errors import UnsupportedError
 from papilio.graph import UnipartiteGraph
 from papilio.kernels.engine import EngineName
 from papilio.kernels.exact import choose_modulo
-from papilio.kernels.probe import Rates
+from papilio.kernels.probe import Rates, join_lots
 from papilio.motifs import Clique, Granularity
 
 Ids32 = NDArray[np.int32]
@@ -127,7 +127,7 @@ def weigh_roots(costs: NDArray[np.int64], later: NDArray[np.int64], edges: Float
     for size, roots, cliques, _ in _expect_cliques(later, edges, most):
         if not one_size or size == most:
             wanted[roots] = np.minimum(wanted[roots] + cliques, _LARGEST_BOUND)
-    return _join_lots(costs, wanted)
+    return join_lots(costs, wanted)
 
 
 def weigh_maximal_roots(costs: NDArray[np.int64], later: NDArray[np.int64], edges: Floats) -> Floats:
@@ -143,7 +143,7 @@ def weigh_maximal_roots(costs: NDArray[np.int64], later: NDArray[np.int64], edge
             cliques = np.where(times & 1, cliques * base, cliques)
             base, times = base * base, times >> 1
         wanted[roots] = np.minimum(wanted[roots] + cliques, _LARGEST_BOUND)
-    return _join_lots(costs, np.sqrt(wanted))
+    return join_lots(costs, np.sqrt(wanted))
 
 
 def _expect_cliques(
@@ -164,14 +164,6 @@ def _expect_cliques(
         cliques = np.minimum(cliques * ((later[roots] - size + 1) / size) * power, _LARGEST_BOUND)
         power = power * share[roots]
         yield size, roots, cliques, power
-
-
-def _join_lots(costs: NDArray[np.int64], wanted: Floats) -> Floats:
-    """Return the costs plus the same total again, distributed in proportion to ``wanted``."""
-    wanted = wanted / max(float(wanted.max(initial=0.0)), 1e-300)
-    total = float(np.cumsum(wanted)[-1]) if wanted.size else 0.0
-    lots: Floats = costs + wanted * (float(costs.sum()) / max(total, 1e-300))
-    return lots
 
 
 def require_part_order(order: str) -> None:
