@@ -169,7 +169,7 @@ def estimate(
     Examples
     --------
     >>> papilio.estimate("graph/", papilio.Biclique(6, 6), error=0.05).interval
-    (3.59e+16, 3.86e+16)
+    (3.58e+16, 3.79e+16)
     """
     if not 0 < error < 1:
         raise InputError(f"error is {error:g}; expected a share between 0 and 1, such as 0.01 for 1 %")
