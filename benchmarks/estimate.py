@@ -7,8 +7,9 @@
 
 Every seed is one estimate through :func:`papilio.estimate`'s own code, on a graph that stays prepared; nothing is
 counted instead. ``held`` is the share of intervals that hold the count, ``reliable`` the share that call themselves
-reliable, and ``held if reliable`` and ``held if not`` are the shares of these and of the others. ``apart`` is the mean
-and the largest error of estimates, as shares of the count, ``bias`` the error of their mean, also in standard errors.
+reliable, and ``held if reliable`` and ``held if not`` are the shares of these and of the others. ``least`` is the
+median lower end of the others, which have no upper one, as a share of the count. ``apart`` is the mean and the largest
+error of estimates, also as shares, ``bias`` the error of their mean, also in standard errors.
 A count that follows the case after ``=`` is not counted again; with --no-exact, the mean of all estimates stands for
 it. ``cpu`` is the processor time of all threads for the first estimate, with preparing and planning, and for a further
 one. The exit status is 1 where fewer than 93 or more than 97 % of 1,000 reliable intervals of 95 % hold the count.
@@ -73,6 +74,7 @@ class Row:
     exact: float
     held: list[bool]  # whether each interval holds the count
     reliable: list[bool]  # what each estimate calls itself
+    least: list[float]  # lower end of the others, relative to the count
     mean_error: float
     largest_error: float
     bias: float  # of the mean of all, relative to the count
@@ -122,6 +124,7 @@ def run_case(case: str, options: argparse.Namespace) -> Row:
         exact,
         [each.interval[0] <= exact <= each.interval[1] for each in found],
         [each.is_reliable for each in found],
+        [each.interval[0] / max(exact, 1) for each in found if not each.is_reliable],
         float(errors.mean()),
         float(errors.max()),
         float(missed / max(exact, 1)),
@@ -151,6 +154,7 @@ COLUMNS: dict[str, Callable[[Row], str]] = {
     "reliable": lambda row: f"{fmean(row.reliable):.1%}",
     "held if reliable": lambda row: show_share(row.held_of(True)),
     "held if not": lambda row: show_share(row.held_of(False)),
+    "least": lambda row: f"{median(row.least):.2f}" if row.least else "-",
     "apart": lambda row: f"{row.mean_error:.2%}, {row.largest_error:.2%}",
     "bias": lambda row: f"{row.bias:+.2%}, {row.deviations:+.1f} s.e.",
     "probes": lambda row: f"{row.probes:,.0f}",

@@ -104,9 +104,7 @@ class Moments(NamedTuple):
     cubes: NDArray[np.float64]
     fourths: NDArray[np.float64]
     largest: NDArray[np.float64]
-    heaviest: NDArray[
-        np.float64
-    ]  # parts of the estimate of a slice by the heaviest probes, ascending; at most HEAVIEST
+    heaviest: NDArray[np.float64]  # value / n x all probes of the slice, of HEAVIEST probes at most; ascending
     n_positive: int  # probes that found anything
     batches: NDArray[np.float64]  # independent estimates of the count, some for each slice
 
@@ -188,8 +186,10 @@ def fit_tail(heaviest: NDArray[np.float64], n_positive: int) -> float:
     prior at 1/2 as in Vehtari et al. Minus infinity if there is no tail: they are alike.
     """
     m = min(int(3 * sqrt(n_positive)), n_positive // 5, heaviest.size - 1)
-    excess = heaviest[heaviest.size - m :] - heaviest[heaviest.size - m - 1] if m > 0 else np.zeros(0)
-    n = np.count_nonzero(excess > EVEN * heaviest.max(initial=0.0))
+    if m < LEAST_TAIL or not isfinite(heaviest[-1]):
+        return -inf
+    excess = heaviest[-m:] - heaviest[-m - 1]
+    n = np.count_nonzero(excess > EVEN * heaviest[-1])
     if n < LEAST_TAIL:
         return -inf
     excess = excess[-n:] / excess[-1]
@@ -232,6 +232,8 @@ class Sample(NamedTuple):
         total = float(means.sum())
         weights = float((found.squares / n**2).sum())
         value = (known if known.bit_length() < 1024 else inf) + _up(total, found.scale)
+        with np.errstate(over="ignore"):
+            batches = np.ldexp(found.batches, found.scale)
         return cls(
             value=value,
             std_error=_up(sqrt(variance), found.scale),
@@ -241,7 +243,7 @@ class Sample(NamedTuple):
             effective=total**2 / weights if weights > 0 else 0.0,
             largest_share=float((found.largest / n).max(initial=0.0)) / total if total > 0 else 0.0,
             tail=fit_tail(found.heaviest, found.n_positive),
-            batches=np.ldexp(found.batches, found.scale),
+            batches=batches,
             spreads=np.sqrt(second * n / free) / max(_up(value, -found.scale), 1e-300),
         )
 

@@ -203,6 +203,8 @@ def test_nothing_to_search_is_an_empty_slice() -> None:
 
 
 def test_a_sum_beyond_floating_point_is_infinite_without_a_warning() -> None:
+    beyond = Sample.of(Moments.of(np.full(40, 1.5e308), np.arange(40) % 2, np.array([20, 20])), 0)
+    assert (beyond.value, beyond.at_least(0.95, 7)) == (inf, 7)
     assert (_up(0.75, 1100), _up(-0.75, 1100), _up(0.75, 3), _up(0.0, 5000)) == (inf, -inf, 6.0, 0.0)
 
 
