@@ -65,7 +65,8 @@ share, and the skewness of the estimate is at most this."""
 
 GOOD_TAIL, GOOD_FREEDOM = 0.5, 200.0
 """Largest shape of the tail of a reliable estimate, unless the variance has this many degrees of freedom: then it is
-known well enough, and large shapes come from a few values that occur often."""
+known well enough, and large shapes come from a few values that occur often. The first is of theory, the second was
+chosen on the graphs of benchmarks/results/estimate.md."""
 
 EVEN = 1e-6
 """Errors below this share of an estimate are rounding errors, whose skewness is meaningless. No interval is narrower,
