@@ -3,7 +3,10 @@
 Files ``bipartite/<name>.txt.gz`` and ``unipartite/<name>.txt.gz`` (lines ``u v ...``, 0-based) are looked for in the
 data directory. ``rb1``, ``ru1``, ``rmat``, ``planted``, and names that end in a size are generated:
 ``complete``, ``pair``, ``nested`` (vertex i of U has the first i + 1 of V), ``crown`` (complete without a matching) and
-``dense`` (each vertex of U has half of twice as many vertices, drawn alike).
+``dense`` (each vertex of U has half of twice as many vertices, drawn alike). ``hidden-cliques`` is a K18 among 200
+communities of 12 vertices, ``hidden-blocks`` a K(12,12) among 80 blocks of 12 x 12: four fifths of the pairs in each
+community or block are edges, and 20 edges for each vertex join random ones. ``block-30`` is a
+K(30,30) planted in 200 x 200 vertices, of whose pairs a twentieth are edges.
 """
 
 from __future__ import annotations
@@ -80,6 +83,21 @@ def _generate(kind: str, size: int) -> BipartiteGraph | None:
     return None if chosen is None else BipartiteGraph.from_edges(u[chosen], v[chosen])
 
 
+def _hide(made: type[BipartiteGraph] | type[UnipartiteGraph], n_blocks: int, side: int, hidden: int) -> Any:
+    """Return blocks of density 0.8, a complete one of ``hidden`` random vertices a layer, and edges drawn at random."""
+    random, n = np.random.default_rng(7), n_blocks * side
+
+    def pairs_of(side: int) -> NDArray[np.int64]:
+        pairs = np.indices((side, side)).reshape(2, -1)
+        return pairs if made is BipartiteGraph else pairs[:, pairs[0] < pairs[1]]
+
+    blocks = pairs_of(side)[:, None] + side * np.arange(n_blocks)[:, None]
+    kept = blocks[:, random.random(blocks.shape[1:]) < 0.8]
+    return made.from_edges(
+        *np.hstack([kept, random.permutation(n)[pairs_of(hidden)], random.integers(0, n, (2, 20 * n))])
+    )
+
+
 def load_graph(name: str, data: Path) -> Any:
     """Return a graph of either kind; None, with a line on stderr, where its file is not in ``data``."""
     if name == "rb1":
@@ -91,6 +109,12 @@ def load_graph(name: str, data: Path) -> Any:
         return BipartiteGraph(*rmat_baseline("bipartite", 15, 14, 300_000, 1))
     if name == "planted":
         return generate_graph(Planted(n_u=3_000, n_v=3_000, count=40, size_u=16, size_v=20, noise=90_000), 1)
+    if name == "hidden-cliques":
+        return _hide(UnipartiteGraph, 200, 12, 18)
+    if name == "hidden-blocks":
+        return _hide(BipartiteGraph, 80, 12, 12)
+    if name == "block-30":
+        return generate_graph(Planted(n_u=200, n_v=200, count=1, size_u=30, size_v=30, noise=2_000), 1)
     kind, _, size = name.rpartition("-")
     generated = _generate(kind, int(size)) if size.isdigit() else None
     if generated is not None:

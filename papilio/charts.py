@@ -152,9 +152,12 @@ def draw_shares(axes: Any, shares: Mapping[str, float | None]) -> None:
 
 
 def draw_interval(axes: Any, name: str, value: float, interval: tuple[float, float]) -> None:
-    """Draw an estimate and its interval."""
+    """Draw an estimate and its interval; an arrow from the lower end if the upper one is infinite."""
     low, high = interval
-    axes.errorbar([value], [0], xerr=[[value - low], [high - value]], fmt="o", color=BLUE, capsize=6)
+    if math.isfinite(high):
+        axes.errorbar([value], [0], xerr=[[value - low], [high - value]], fmt="o", color=BLUE, capsize=6)
+    else:
+        axes.errorbar([low], [0], xerr=[[0], [low / 4]], xlolims=True, fmt="|", color=BLUE)
     axes.set_yticks([0], [name], fontsize=8)
     axes.grid(False, axis="y")
     axes.set_xlabel("count")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from math import inf
 from time import perf_counter
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 from papilio import charts
 from papilio.api.call import enter_executor
@@ -23,6 +24,8 @@ from papilio.motifs import Motif, motif_to_json
 from papilio.storage.answers import Answer, rows_table
 from papilio.tasks.probe_statistics import Sample
 
+Kind = Literal["estimate", "at_least", "exact"]
+
 
 @dataclass(frozen=True, repr=False)
 class Estimate(Answer):
@@ -30,7 +33,8 @@ class Estimate(Answer):
 
     motif: Motif
     count: float  # the estimate
-    interval: tuple[float, float]  # contains the count with probability ``confidence``, if the estimate is reliable
+    # contains the count with probability ``confidence``; infinite upper end if the estimate is unreliable
+    interval: tuple[float, float]
     std_error: float
     confidence: float
     error: float  # requested half-width of the interval, relative to the estimate
@@ -38,7 +42,7 @@ class Estimate(Answer):
     effective_probes: float  # equivalent number of probes of equal weight
     largest_share: float  # share of the heaviest probe in the estimate
     warning: str  # doubts; empty for a reliable estimate with the requested error
-    is_reliable: bool  # whether the interval can be trusted: not dominated by few probes
+    is_reliable: bool  # False if few probes carry the estimate: the count may be far above it
     exact: int | None  # the exact count, if the search ran in full
     seed: int
     engine: EngineName
@@ -49,30 +53,42 @@ class Estimate(Answer):
 
     @property
     def relative_error(self) -> float:
-        """Half-width of the interval relative to the estimate; 0 for an exact count, infinite for an estimate of 0."""
+        """Half-width of the interval relative to the estimate; 0 for an exact count, infinite without an upper end."""
         low, high = self.interval
         if low == high:
             return 0.0
-        return (high - low) / 2 / self.count if self.count else float("inf")
+        return (high - low) / 2 / self.count if self.count else inf
+
+    @property
+    def kind(self) -> Kind:
+        """``exact`` if the motifs were counted, ``at_least`` if only the lower end is known, otherwise ``estimate``."""
+        return "exact" if self.exact is not None else "estimate" if self.is_reliable else "at_least"
+
+    @property
+    def sentence(self) -> str:
+        """Motif and result in words, without the machine."""
+        low, high = self.interval
+        title, sure = self.motif.title, f"with {self.confidence:.4g} confidence"
+        if self.kind == "exact":
+            return f"{title}: exactly {self.exact:,}, counted, because counting takes no longer than estimating"
+        if self.kind == "at_least":
+            return f"{title}: at least {low:.4g} with {0.5 + self.confidence / 2:.4g} confidence, no upper end known"
+        return f"{title}: about {self.count:.4g}, {low:.4g} to {high:.4g} {sure} (±{self.relative_error:.2%})"
 
     @property
     def headline(self) -> str:
-        where = f"{self.engine}, {self.seconds['total']:.2f} s"
-        if self.exact is not None:
-            return f"{self.motif.title}: exactly {self.exact:,} ({where})"
-        low, high = self.interval
-        doubt = "" if self.is_reliable else ", unreliable"
-        return (
-            f"{self.motif.title}: about {self.count:.4g}, {low:.4g} to {high:.4g} with {self.confidence:.4g} "
-            f"confidence ({self.probes:,} probes, {where}){doubt}"
-        )
+        probes = "" if self.exact is not None else f"{self.probes:,} probes, "
+        return f"{self.sentence} ({probes}{self.engine}, {self.seconds['total']:.2f} s)"
 
     def to_arrow(self) -> Any:
-        """Return a row: motif, count, low, high (the interval), std_error, confidence, probes, exact, engine."""
+        """Return a row: motif, kind, count, low, high (null if open), std_error, confidence, probes, exact, engine."""
         low, high = self.interval
-        row = {"motif": self.motif.title, "count": self.count, "low": low, "high": high}
+        ends = {"low": low, "high": high if high < inf else None}
+        row = {"motif": self.motif.title, "kind": self.kind, "count": self.count, **ends}
         same = ("std_error", "confidence", "probes", "exact", "engine")
-        return rows_table([row | {name: getattr(self, name) for name in same}])
+        table = rows_table([row | {name: getattr(self, name) for name in same}])
+        at = table.column_names.index("high")
+        return table.set_column(at, "high", table["high"].cast("float64"))  # of a null, too
 
     def _draw(self, axes: Any) -> None:
         """Draw the estimate with its interval."""
@@ -82,8 +98,9 @@ class Estimate(Answer):
         """Return everything as one JSON object."""
         return {
             "motif": motif_to_json(self.motif),
+            "kind": self.kind,
             "count": self.count,
-            "interval": list(self.interval),
+            "interval": [each if each < inf else None for each in self.interval],
             "std_error": self.std_error,
             "confidence": self.confidence,
             "error": self.error,
@@ -122,8 +139,9 @@ def estimate(
 
     A pilot, which is not part of the estimate, decides how many probes run, so that the half-width of the interval is
     at most ``error`` times the estimate; a few more run if it is not. ``seconds`` limits their time. If counting takes
-    no longer, the motifs are counted. An estimate depends on ``seed``, not on engines or workers, unless ``seconds``
-    ends it.
+    no longer, the motifs are counted. If few probes carry the estimate, the interval has no upper end:
+    ``is_reliable`` is False, and ``interval[1]`` infinite. An estimate depends on ``seed``, not on engines or workers,
+    unless ``seconds`` ends it.
 
     Parameters
     ----------
@@ -134,7 +152,7 @@ def estimate(
     confidence : float
         Probability that the interval contains the exact count.
     seconds : float, optional
-        Time limit for the probes, excluding reading and preparing; by default, until ``error`` is reached.
+        Time limit for the probes, excluding reading, preparing and planning; by default, until ``error`` is reached.
     seed : int
         Seed of the probes.
 
@@ -146,12 +164,12 @@ def estimate(
     ------
     PapilioError
         As :func:`papilio.count`; UnsupportedError if the question has no probes, CapacityError for a count beyond
-        1e308.
+        1e308, or if few probes take longer than ``seconds``.
 
     Examples
     --------
     >>> papilio.estimate("graph/", papilio.Biclique(6, 6), error=0.05).interval
-    (3.59e+16, 3.86e+16)
+    (3.58e+16, 3.79e+16)
     """
     if not 0 < error < 1:
         raise InputError(f"error is {error:g}; expected a share between 0 and 1, such as 0.01 for 1 %")
@@ -213,7 +231,7 @@ class EstimateCall(CountCall):
             seconds={**seconds, "total": perf_counter() - self.started},
             graph=self.graph.describe(),
         )
-        if answer.relative_error <= goal.error or doubt:
+        if doubt or answer.relative_error <= goal.error:
             return answer
         missed = f"the interval is ±{answer.relative_error:.2%}, not ±{goal.error:.2%}: allow more seconds"
         return replace(answer, warning=missed)

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import click
 
 from papilio.cli.options import COMMAND_LINE, CommandGroup
-from papilio.cli.report import QUIET, VERBOSE
+from papilio.cli.report import AT_LEAST, QUIET, VERBOSE
 from papilio.errors import (
     CapacityError,
     ClusterError,
@@ -52,6 +52,7 @@ _EPILOG = "\b\nExit codes:\n" + "\n".join(
     [
         "  0    success",
         *(f"  {code}    {meaning}" for _, code, meaning in sorted(EXIT_CODES, key=lambda row: row[1])),
+        f"  {AT_LEAST}    few probes carry the estimate: only its lower end is known",
         f"  {INTERRUPTED}  interrupted (Ctrl-C); no partial output is left behind",
         f"  {PIPE_CLOSED}  the reader of the output ended first, as head does",
         f"  {TERMINATED}  terminated (SIGTERM); no partial output is left behind",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -27,6 +28,7 @@ from papilio.cli.options import (
     with_options,
 )
 from papilio.cli.report import (
+    AT_LEAST,
     answer,
     report_estimate,
     report_plan,
@@ -137,7 +139,7 @@ def plan(motif: Motif, store: str, as_json: bool, engine_options: dict[str, str]
 )  # fmt: skip
 @click.option(
     "--seconds", type=float, metavar="S",
-    help="Time limit for the probes, excluding reading and preparing; by default, until --error is reached.",
+    help="Time limit for the probes, excluding reading, preparing and planning; by default, until --error is reached.",
 )  # fmt: skip
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the probes.")
 @with_rows("the estimate as a row")
@@ -147,7 +149,8 @@ def estimate(motif: Motif, store: str, as_json: bool, engine_options: dict[str, 
     """Estimate the number of MOTIF in the graph STORE from random branches of the search, with an interval.
 
     The estimate and the ends of the interval go to standard output, everything else to standard error. If counting
-    takes no longer, the motifs are counted and a single number is printed.
+    takes no longer, the motifs are counted and a single number is printed. If few probes carry the estimate, only the
+    lower end is printed, after >=, and the exit code is 9.
 
     \b
     papilio estimate biclique STORE -p 6 -q 6
@@ -158,6 +161,8 @@ def estimate(motif: Motif, store: str, as_json: bool, engine_options: dict[str, 
     with show_progress() as bar:
         result = papilio.estimate(store, motif, progress=bar, options=engine_options, **options)
     answer_rows(result, as_json, report_estimate, target)
+    if not result.is_reliable:
+        sys.exit(AT_LEAST)
 
 
 @click.command(cls=MotifGroup)

@@ -27,6 +27,9 @@ MATRIX_WIDTH = 120
 """Maximum width, in columns of text, of a table of counts written as a matrix."""
 
 
+AT_LEAST = 9
+"""Exit code of an estimate that few probes carry."""
+
 QUIET, VERBOSE = "papilio.quiet", "papilio.verbose"
 """Keys in the context of a command that prints only the answer and errors, or everything."""
 
@@ -205,25 +208,18 @@ def align(rows: list[list[str]]) -> list[str]:
 
 
 def report_estimate(result: Estimate) -> None:
-    """Write an estimate with its interval, or the count if the search ran in full."""
+    """Write an estimate with its interval, its lower end alone, or the count if the search ran in full."""
     where = f"engine {result.engine} ({result.cluster})"
+    low, high = result.interval
     if result.exact is not None:
         click.echo(result.exact)
-        say(
-            f"{result.motif.title}: {result.exact:,}, counted, because counting takes no longer than estimating; "
-            f"{where}"
-        )
+        say(f"{result.sentence}; {where}")
     else:
-        low, high = result.interval
-        click.echo(f"{result.count:.6g}\t{low:.6g}\t{high:.6g}")
-        say(
-            f"{result.motif.title}: about {result.count:.4g}, {low:.4g} to {high:.4g} with {result.confidence:.4g} "
-            f"confidence (±{result.relative_error:.2%})"
-        )
+        click.echo(f"{result.count:.6g}\t{low:.6g}\t{high:.6g}" if result.is_reliable else f">= {low:.6g}")
+        say(result.sentence)
         say(
             f"{plural(result.probes, 'probe')}, equivalent to {result.effective_probes:,.0f} of equal weight; the "
-            f"heaviest is "
-            f"{result.largest_share:.2%} of the estimate; seed {result.seed}, {where}"
+            f"heaviest is {result.largest_share:.2%} of the estimate, {result.count:.4g}; seed {result.seed}, {where}"
         )
     if result.warning:
         say(f"warning: {result.warning}")

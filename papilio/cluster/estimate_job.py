@@ -3,7 +3,8 @@
 Probes are skewed: a sample without heavy ones has a low mean and a narrow interval at once. Stopping as soon as the
 interval is narrow would prefer such samples, and estimates would be too low on average. Therefore a pilot, whose
 probes are discarded, decides the size of the sample (Stein, Ann. Math. Stat. 16, 1945); larger samples have larger
-pilots. A sample that still misses the error, which few do, grows in small steps.
+pilots. A sample that still misses the error, which few do, grows in small steps. A time limit ends all of this, a
+slice of slow probes, too.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from papilio.cluster.driver import plan_job
 from papilio.cluster.events import Listener, PhaseAdvanced, PhaseStarted
 from papilio.cluster.executor import Executor, TaskList
 from papilio.errors import CapacityError
+from papilio.kernels.announce import run_clock
 from papilio.kernels.engine import EngineChoice
 from papilio.signals import check
 from papilio.tasks.forecast import allocate
@@ -51,7 +53,7 @@ class Goal(NamedTuple):
 
     error: float  # half of the interval, relative to the estimate
     confidence: float
-    seconds: float | None  # time limit of the probes; None for no limit
+    seconds: float | None  # time limit of the probes, or of counting instead; None for no limit
 
 
 class Sampled(NamedTuple):
@@ -59,7 +61,7 @@ class Sampled(NamedTuple):
 
     plan: CountPlan
     sample: Sample | None  # None if the job is to be counted
-    interval: tuple[float, float]
+    interval: tuple[float, float]  # its upper end is infinite if few probes carry the estimate
     seconds: dict[str, float]
 
 
@@ -75,9 +77,10 @@ def estimate_job(
 ) -> Sampled:
     """Walk probes on the workers until the goal is reached, or the time is over: the larger of pilot and sample counts.
 
-    If counting is predicted to take less time than the necessary probes, and no more than the time limit, and the job
-    ``may_count``, nothing is estimated; the graph stays prepared for a count on one worker. UnsupportedError if the
-    question has no probes, CapacityError for a count beyond floating point.
+    If counting is predicted to take less time than the necessary probes, and the job ``may_count``, nothing is
+    estimated; the graph stays prepared for a count on one worker. With a time limit, the upper end of the prediction
+    decides. UnsupportedError if the question has no probes, CapacityError for a count beyond floating point, or if the
+    least number of probes exceeds the time limit.
     """
     began = perf_counter()
     run_id = uuid4().hex
@@ -85,9 +88,11 @@ def estimate_job(
     plan, workers, report = plan_job(executor, job, engine, listener, run_id, everywhere=True, hands=1)
     seconds = {"plan": max(0.0, perf_counter() - began - sum(report.seconds.values())), **report.seconds}
     listener(PhaseStarted("probe"))
-    exact_s = plan.run_s.value if may_count and plan.run_s is not None else inf
+    exact_s = inf
+    if may_count and plan.run_s is not None:
+        exact_s = plan.run_s.value if goal.seconds is None else plan.run_s.high
     counted = Sampled(plan, None, (0.0, 0.0), seconds)
-    if exact_s <= EXACT_S:
+    if exact_s <= min(EXACT_S, goal.seconds or EXACT_S):
         return counted
     walker = _Walker(executor, plan, workers, run_id, seed, goal, listener)
     pilot, is_last = walker.pilot(), False
@@ -97,27 +102,35 @@ def estimate_job(
         needed = pilot.slices_needed(goal)
         if exact_s <= walker.seconds_of(needed):
             return counted
-        is_last = needed <= GROWTH * pilot.slices
-        wanted = max(needed, pilot.slices) if is_last else min(ceil(needed / GROWTH), GROWTH * pilot.slices)
+        walked = max(pilot.slices, 1)
+        is_last = needed <= GROWTH * walked
+        wanted = max(needed, walked) if is_last else min(ceil(needed / GROWTH), GROWTH * walked)
         found = walker.sample(wanted, allocate(pilot.sample.spreads))
         pilot = max(found, pilot, key=lambda each: each.slices)
     final = pilot
     while final.error(goal.confidence) > goal.error and not walker.is_over:
-        more = ceil(final.slices / TOP_UP)
+        more = ceil(max(final.slices, 1) / TOP_UP)
         if exact_s <= walker.seconds_of(more):
             return counted
         final = walker.sample(more, final.shares, final)
-    seconds["probe"] = perf_counter() - walker.began
-    return Sampled(plan, final.sample, final.interval(goal.confidence), seconds)
+    seconds["probe"] = run_clock() - walker.began
+    sample, interval = final.sample, final.interval(goal.confidence)
+    if sample.why_unreliable():
+        interval = sample.at_least(0.5 + goal.confidence / 2, final.known), inf
+    return Sampled(plan, sample, interval, seconds)
 
 
 class _Stage(NamedTuple):
     """A sample whose number of probes was decided before it was drawn."""
 
-    slices: int
     shares: tuple[float, ...]  # of the strata
     moments: Moments
     known: int  # motifs that no probe finds
+
+    @property
+    def slices(self) -> int:
+        """Number of whole slices."""
+        return self.moments.slices
 
     @property
     def sample(self) -> Sample:
@@ -129,7 +142,7 @@ class _Stage(NamedTuple):
 
     def joined(self, other: _Stage) -> _Stage:
         """Return both samples as one."""
-        return _Stage(self.slices + other.slices, self.shares, self.moments + other.moments, other.known)
+        return _Stage(self.shares, self.moments + other.moments, other.known)
 
     def interval(self, confidence: float) -> tuple[float, float]:
         return self.sample.interval(confidence, self.known)
@@ -161,12 +174,13 @@ class _Walker:
         self._executor, self._plan, self._workers = executor, plan, workers
         self._run_id, self._seed, self._next = run_id, seed, 0
         self._goal, self._listener = goal, listener
-        self.began, self._first_s = perf_counter(), 0.0
+        self.began = self._rated_from = run_clock()
+        self._first_s = 0.0
 
     @property
     def _left_s(self) -> float:
         limit_s = inf if self._goal.seconds is None else self._goal.seconds
-        return limit_s - (perf_counter() - self.began)
+        return limit_s - (run_clock() - self.began)
 
     @property
     def is_over(self) -> bool:
@@ -174,14 +188,15 @@ class _Walker:
 
     def seconds_of(self, slices: int) -> float:
         """Return the time of some more slices, at most what is left."""
-        # The first slice, a pilot that loads kernels, is before the time begins.
-        slice_s = (perf_counter() - self.began) / (self._next - 1) if self._next > 1 else self._first_s
+        # The first slice, a pilot that loads kernels, says less than the others.
+        slice_s = (run_clock() - self._rated_from) / (self._next - 1) if self._next > 1 else self._first_s
         return min(slices * slice_s, self._left_s)
 
     def pilot(self) -> _Stage:
-        """Walk the first slice, with equal shares of the strata. The time begins after it."""
+        """Walk the first slice, with equal shares of the strata."""
         stage = self._walk(1, ())
-        self._first_s, self.began = perf_counter() - self.began, perf_counter()
+        self._rated_from = run_clock()
+        self._first_s = self._rated_from - self.began
         return stage
 
     def sample(self, slices: int, shares: tuple[float, ...], before: _Stage | None = None) -> _Stage:
@@ -199,14 +214,15 @@ class _Walker:
         numbers = range(self._next, self._next + n)
         self._next += n
         plan, stage = self._plan, before
+        limit_s = None if self._goal.seconds is None else self._left_s / ceil(n / len(self._workers))
         tasks = [
-            ProbeTask(plan.job, plan.engine, self._run_id, each, self._seed, plan.costs_digest, shares)
+            ProbeTask(plan.job, plan.engine, self._run_id, each, self._seed, plan.costs_digest, shares, limit_s)
             for each in numbers
         ]
         results = list(self._executor.run(run_probes, TaskList(tasks), self._workers, in_flight=2))
         check()
         for result in sorted(results, key=lambda result: result.number):
-            found = _Stage(1, shares, result.moments, result.known)
+            found = _Stage(shares, result.moments, result.known)
             stage = found if stage is None else stage.joined(found)
         assert stage is not None
         return stage

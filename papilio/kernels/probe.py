@@ -159,6 +159,15 @@ class Draws(NamedTuple):
     seeds: NDArray[np.uint64]
 
 
+def join_lots(costs: NDArray[np.int64], wanted: NDArray[np.float64], share: float = 0.5) -> NDArray[np.float64]:
+    """Return lots by which this share of the draws is in proportion to ``wanted``, the others to the costs."""
+    wanted = wanted / max(float(wanted.max(initial=0.0)), 1e-300)
+    total = float(np.cumsum(wanted)[-1]) if wanted.size else 0.0
+    factor = share / (1 - share) * float(costs.sum())
+    lots: NDArray[np.float64] = costs + wanted * (factor / max(total, 1e-300))
+    return lots
+
+
 def cut_strata(lots: NDArray[Any], n_strata: int = N_STRATA) -> NDArray[np.int64]:
     """Return the bounds of strata, runs of items with about equal lots; shape (at most n_strata + 1,).
 

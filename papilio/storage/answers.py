@@ -445,7 +445,7 @@ class Tabular(ABC):
         return import_extra("polars", "to_polars needs").from_arrow(self.to_arrow())
 
 
-_CIRCUMSTANCES = re.compile(r" \((?:[^()]|\([^()]*\))*\)( in .*|, unreliable)?$")
+_CIRCUMSTANCES = re.compile(r" \((?:[^()]|\([^()]*\))*\)( in .*)?$")
 """The end of a headline that chart titles omit: engine, workers, seconds."""
 
 _TITLE = 90

@@ -267,7 +267,7 @@ def run_probes(task: ProbeTask, worker: WorkerInfo) -> ProbeResult:
         graph = prepare_graph(task.job, engine, worker, {"read": 0.0, "prepare": 0.0})
         _require_items(graph, task, worker)
         prober = graph.prober_of(engine)
-        moments = walk_slice(prober, task.shares, task.seed, task.number)
+        moments = walk_slice(prober, task.shares, task.seed, task.number, task.limit_s)
         return ProbeResult(task.number, moments, prober.known, worker.name)
 
 

@@ -19,6 +19,8 @@ from papilio.cluster.executor import Executor, InlineExecutor
 from papilio.errors import CapacityError, InputError, UnsupportedError
 from papilio.motifs import Biclique, Butterfly, Clique, Motif
 from papilio.storage.store import write_store
+from papilio.tasks import probe_statistics
+from papilio.tasks.probe_statistics import SLICE
 from tests.tools.commands import Run
 from tests.tools.pairs import all_pairs
 from tests.tools.strategies import skewed_graph
@@ -84,7 +86,8 @@ def test_what_is_counted_quickly_is_counted() -> None:
     exact = papilio.count(GRAPH, Biclique(4, 3), engine="cpu").count
     assert (found.exact, found.count, found.interval) == (exact, exact, (exact, exact))
     assert (found.std_error, found.relative_error, found.probes) == (0, 0, 0)
-    assert "exactly" in repr(found)
+    assert found.kind == "exact"
+    assert "counted, because counting takes no longer than estimating" in repr(found)
     for motif in (Biclique(2, 3), Biclique(1, 4)):  # nothing is left to search
         found = sample(GRAPH, motif, Goal(0.1, 0.95, None))
         assert found.exact == papilio.count(GRAPH, motif, engine="cpu").count
@@ -95,12 +98,65 @@ def test_what_is_counted_quickly_is_counted() -> None:
 def test_the_time_ends_an_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hundredth of a second passes whenever the time is read."""
     clock = itertools.count()
-    monkeypatch.setattr(estimating, "perf_counter", lambda: next(clock) / 100)
+    for module in (estimating, probe_statistics):
+        monkeypatch.setattr(module, "run_clock", lambda: next(clock) / 100)
     found = sample(GRAPH, Biclique(4, 3), Goal(0.0001, 0.95, 0.2))
     assert 0.2 <= found.seconds["probe"] < 0.5
     assert found.is_reliable
     assert found.relative_error > 0.0001
     assert found.warning.endswith(", not ±0.01%: allow more seconds")
+
+
+def test_the_time_ends_a_slow_pilot(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second passes whenever the time is read, so that the first slice does not end before it is over."""
+    clock = itertools.count()
+    for module in (estimating, probe_statistics):
+        monkeypatch.setattr(module, "run_clock", lambda: float(next(clock)))
+    found = sample(GRAPH, Biclique(4, 3), Goal(0.0001, 0.95, 12.0))
+    assert found.seconds["probe"] <= 18
+    assert 64 <= found.probes < SLICE
+    with pytest.raises(CapacityError, match="allow more seconds"):
+        sample(GRAPH, Biclique(4, 3), Goal(0.0001, 0.95, 4.0))
+    with pytest.raises(CapacityError, match="allow more seconds"):  # nor is it counted, which takes longer than that
+        papilio.estimate(GRAPH, Biclique(4, 3), seconds=1e-6, engine="cpu")
+
+
+def carried_by_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe_statistics, "GOOD_PROBES", 1e9)
+
+
+def test_what_few_probes_carry_has_no_upper_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    carried_by_few(monkeypatch)
+    found = sample(GRAPH, Biclique(4, 3), Goal(0.1, 0.95, None))
+    exact = papilio.count(GRAPH, Biclique(4, 3), engine="cpu").count
+    low, high = found.interval
+    assert 0 < low <= exact < high == found.relative_error == float("inf")
+    assert (found.kind, found.is_reliable) == ("at_least", False)
+    assert found.warning.startswith("few probes dominate the estimate")
+    facts = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert (facts["kind"], facts["reliable"], facts["interval"]) == ("at_least", False, [low, None])
+    table = found.to_arrow()
+    assert table.schema.field("high").type == table.schema.field("low").type
+    assert table.select(["kind", "low", "high"]).to_pylist() == [{"kind": "at_least", "low": low, "high": None}]
+    assert f"at least {low:.4g} with 0.975 confidence" in repr(found)
+    assert found.plot() is not None
+
+
+def test_the_command_prints_the_lower_end_alone(
+    store: Path, run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    never_count(monkeypatch)
+    carried_by_few(monkeypatch)
+    words = "estimate", "biclique", store, "-p", 4, "-q", 3, "--error", "50%", "--engine", "cpu"
+    code, out, err = run(*words)
+    assert (code, out.startswith(">= "), len(out.split())) == (9, True, 2)
+    assert float(out.split()[1]) <= papilio.count(GRAPH, Biclique(4, 3)).count
+    assert "warning: few probes dominate the estimate" in err
+    code, out, _ = run(*words, "--json")
+    assert (code, json.loads(out)["interval"][1]) == (9, None)
+    code, out, _ = run(*words, "--format", "csv")
+    (row,) = csv.DictReader(out.splitlines())
+    assert (code, row["kind"], row["high"]) == (9, "at_least", "")
 
 
 def test_nothing_found_is_doubted() -> None:

@@ -49,6 +49,9 @@ _CHUNK_COST = 1 << 19
 PROBE_REPEATS = 4
 """Sets of rows drawn below a child, as most of the time goes into opening it."""
 
+EVEN = 7.0
+"""One in EVEN + 1 draws of a child takes all of them as equal, in case the weights of some are far too low."""
+
 
 class NearGraph(NamedTuple):
     """The rows that probes read, all ascending.
@@ -430,8 +433,12 @@ def _weigh_children(
     hop_common: Ids32, first: int, last: int, end: int, law: int, by_common: Floats, weights: Floats
 ) -> None:
     """Write the weights of the children ``[first, last)`` of a root whose children end at ``end``."""
+    total = 0.0
     for at in range(first, last):
         weights[at - first] = weigh_child(hop_common[at], end - at - 1, law, by_common)
+        total += weights[at - first]
+    for i in range(last - first):
+        weights[i] += total / (EVEN * (last - first))
 
 
 @compiled

@@ -21,7 +21,15 @@ from papilio.kernels.biclique.probe_loops import (
     rows_near,
     weigh_pieces,
 )
-from papilio.kernels.probe import Found, Prober, Rates
+from papilio.kernels.probe import Found, Prober, Rates, join_lots
+
+COUNT_SHARE = 0.75
+"""Share of the draws of items by their expected bicliques; the others, by cost, meet items that hold far more.
+
+With a quarter by cost and :data:`~papilio.kernels.biclique.probe_loops.EVEN`, a probe deviates 13 times the mean from
+it on marvel, (8,8), 10 on youtube-groupmemberships, (8,8), and 1.36 on movielens-100k, (6,6). Without either it
+deviates 30 times or more, 14 and 1.2 times.
+"""
 
 
 class BicliqueProber(Prober):
@@ -49,7 +57,8 @@ class BicliqueProber(Prober):
 
     @cached_property
     def count_lots(self) -> NDArray[np.float64]:
-        return self._index.sum_pieces(weigh_pieces(self._whole[0]))
+        wanted = self._index.sum_pieces(weigh_pieces(self._whole[0]))
+        return join_lots(np.where(wanted > 0.0, self.costs, 0), wanted, COUNT_SHARE)
 
     def walk(self, items: NDArray[np.int64], seeds: NDArray[np.uint64]) -> Found:
         walks = (self._algorithm,)

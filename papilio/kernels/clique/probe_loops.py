@@ -441,6 +441,37 @@ def probe_cliques(
     return _run(later, roots, lambda: make_search(later, most_later, 0, 0), walk, threads)
 
 
+@compiled
+def _bound_roots(
+    later: Later, search: CliqueStack, found: Floats, roots: Ints, begin: int, end: int, bounds: Floats
+) -> None:
+    for probe in range(begin, end):
+        d = open_root(later, search, roots[probe], True)
+        w = words_of(d)
+        for row in range(d):
+            size = 0
+            for word in range(w):
+                size += popcount(search.rows[row * w + word])
+            found[probe, 0] += bounds[size]
+
+
+def bound_roots(
+    later: Later, roots: NDArray[np.int64], limits: tuple[int, int], most_later: int, threads: int
+) -> Floats:
+    """Return the sum of the bounds of the branches of each root (:func:`list_probe_tables`), and 1 if it is a clique.
+
+    Limits are the least and most vertices. A root of cliques of one size has none if this is 0.
+    """
+    tables = list_probe_tables(*limits, most_later)
+    bounds = tables.bounds[0].reshape(tables.ways.shape)[min(max(limits[1] - 2, 0), tables.ways.shape[0] - 1)]
+
+    def walk(found: Floats, state: Any, begin: int, end: int) -> None:
+        _bound_roots(later, state[0], found, roots, begin, end, bounds)
+
+    found = _run(later, roots, lambda: make_search(later, most_later, 0, 0), walk, threads)
+    return found.motifs + float(limits[0] == 1)
+
+
 def count_edges(later: Later, roots: NDArray[np.int64], threads: int) -> Floats:
     """Return the number of edges among the later neighbours of each root."""
     seeds, most_later = np.zeros(roots.size, np.uint64), int(np.diff(later.indptr).max(initial=0))

@@ -19,7 +19,7 @@ from papilio.errors import UnsupportedError
 from papilio.graph import UnipartiteGraph
 from papilio.kernels.engine import EngineName
 from papilio.kernels.exact import choose_modulo
-from papilio.kernels.probe import Rates
+from papilio.kernels.probe import Rates, join_lots
 from papilio.motifs import Clique, Granularity
 
 Ids32 = NDArray[np.int32]
@@ -115,25 +115,12 @@ def find_rates(engine: EngineName, algorithm: str, per: Granularity = "total", k
     return (_RATES if engine == "cpu" else _GPU_RATES)[algorithm if per == "total" else per]
 
 
-def weigh_roots(costs: NDArray[np.int64], later: NDArray[np.int64], edges: Floats, limits: tuple[int, int]) -> Floats:
-    """Return sampling weights of roots for estimates of cliques of ``limits`` vertices, shape (n_items,).
-
-    Half of the draws go by cost, half by the expected cliques of ``later`` neighbours if the ``edges`` among them were
-    spread at random. The standard deviation of a probe falls from 7.3 to 3.0 times the mean on soc-Epinions1 (k = 8),
-    from 14 to 0.1 on ca-AstroPh (every k). Rounding is the same on all machines.
-    """
-    one_size, most = limits[0] == limits[1], limits[1] - 1
-    wanted = np.zeros(later.size) if one_size and most else np.ones(later.size)
-    for size, roots, cliques, _ in _expect_cliques(later, edges, most):
-        if not one_size or size == most:
-            wanted[roots] = np.minimum(wanted[roots] + cliques, _LARGEST_BOUND)
-    return _join_lots(costs, wanted)
-
-
 def weigh_maximal_roots(costs: NDArray[np.int64], later: NDArray[np.int64], edges: Floats) -> Floats:
-    """Return such weights for maximal cliques, half by the root of the number expected with random edges.
+    """Return sampling weights of roots for estimates of maximal cliques, shape (n_items,).
 
-    The standard deviation falls from 15 to 4 times the mean on ca-HepPh, from 3.4 to 2.0 on facebook_combined.
+    Half of the draws go by cost, half by the root of the number of cliques expected among ``later`` neighbours if the
+    ``edges`` among them were spread at random. Rounding is the same on all machines. The standard deviation falls from
+    15 to 4 times the mean on ca-HepPh, from 3.4 to 2.0 on facebook_combined.
     """
     wanted = np.where(later == 0, 1.0, 0.0)
     for size, roots, cliques, near_all in _expect_cliques(later, edges, int(later.max(initial=0))):
@@ -143,7 +130,7 @@ def weigh_maximal_roots(costs: NDArray[np.int64], later: NDArray[np.int64], edge
             cliques = np.where(times & 1, cliques * base, cliques)
             base, times = base * base, times >> 1
         wanted[roots] = np.minimum(wanted[roots] + cliques, _LARGEST_BOUND)
-    return _join_lots(costs, np.sqrt(wanted))
+    return join_lots(costs, np.sqrt(wanted))
 
 
 def _expect_cliques(
@@ -164,14 +151,6 @@ def _expect_cliques(
         cliques = np.minimum(cliques * ((later[roots] - size + 1) / size) * power, _LARGEST_BOUND)
         power = power * share[roots]
         yield size, roots, cliques, power
-
-
-def _join_lots(costs: NDArray[np.int64], wanted: Floats) -> Floats:
-    """Return the costs plus the same total again, distributed in proportion to ``wanted``."""
-    wanted = wanted / max(float(wanted.max(initial=0.0)), 1e-300)
-    total = float(np.cumsum(wanted)[-1]) if wanted.size else 0.0
-    lots: Floats = costs + wanted * (float(costs.sum()) / max(total, 1e-300))
-    return lots
 
 
 def require_part_order(order: str) -> None:

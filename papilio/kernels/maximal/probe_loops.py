@@ -2,8 +2,8 @@
 
 A probe draws a child of its root, lays out the rows around it as the search does, and descends from node to node. At a
 node it checks all candidates: each one that lies inside no later candidate is the branch of a maximal biclique, and
-these are all counted, each divided by the probability of its node. The probe continues below one of them, drawn by a
-bound of the search below it.
+these are all counted, each divided by the probability of its node. The probe continues below one of them, drawn by one
+of two bounds of the search below it.
 
 Nodes are branches of the search. Words are the words of candidates and excluded rows that it intersects, and of
 comparisons to drop candidates inside excluded rows. On the first level they represent finding the rows around the root
@@ -32,11 +32,19 @@ from papilio.kernels.maximal.loops import (
 from papilio.kernels.maximal.roots import Roots
 from papilio.kernels.probe import FIELDS, NODES, WORDS, Found, unpack_found
 from papilio.kernels.search.bits import ONE, Words, popcount, words_of
-from papilio.kernels.search.probe_loops import Floats, draw_by_bound
+from papilio.kernels.search.probe_loops import Floats, begin_probe, draw_child, weigh
 from papilio.kernels.threads import ChunkRunner, cut_by_cost
 
 PROBE_SIDE = 64
-"""Maximum rows or columns, whichever are fewer, that count in the bound of a child."""
+"""Maximum rows or columns, whichever are fewer, that count in the bounds of a child."""
+
+PROBE_GROWTH = 1.7
+"""Factor by which one more candidate raises the second bound of the search below a child.
+
+It is 2 in a crown graph, complete without a matching, where every set of candidates has a branch. With this bound
+beside the first, a probe deviates 2.7 times the mean from it in a crown graph of 40 (before: 172; with 1.5: 10), 4.5
+times on senate (11; 5.2), 9.7 times on youtube-groupmemberships (9.5; 7.0), 3.1 times on marvel (2.6; 3.2).
+"""
 
 PROBE_ENTRY_WORDS, PROBE_ROW_WORDS, PROBE_WIDE_WORDS = 8, 16, 16
 """Words that the search for maximal bicliques intersects in the time it takes for an entry around a root or child,
@@ -53,7 +61,9 @@ class ProbeRoom(NamedTuple):
     stack: Stack  # rows of the node, candidates first
     own: Words  # words of one row
     over: Ids32  # shape (n,): the last candidate that has all columns of each candidate, or -1
-    bounds: Ints  # shape (n,): of the search below each child
+    places: Ints  # shape (n,): number of each child, or -1 if nothing is below it
+    bounds: tuple[Floats, Floats]  # shape (n,) each: of the search below each child, see _set_bounds
+    chances: Floats  # shape (3,): of the path, see draw_child
     state: Words  # of the random numbers
 
 
@@ -72,14 +82,20 @@ def _take_root(roots: Roots, root: int) -> int:
 
 
 @inlined
-def _bound(rows: Index, columns: Index) -> Index:
-    """Return the weight for drawing a child, which grows faster than the child's size, as trees do."""
-    return rows * columns * min(rows, columns, PROBE_SIDE)
+def _set_bounds(room: ProbeRoom, growth: Floats, child: Index, rows: Index, columns: Index) -> None:
+    """Write the weights for drawing a child with so many candidates: they grow faster than these, as trees do.
+
+    The first suits most trees, the second those in which nearly every set of candidates has a branch.
+    """
+    room.places[child] = child if rows * columns > 0 else -1
+    side = min(rows, columns, PROBE_SIDE)
+    room.bounds[0][child] = float(rows * columns * side)
+    room.bounds[1][child] = growth[side]
 
 
 @compiled
-def _bound_kids(roots: Roots, item: int, bounds: Ints) -> int:
-    """Write the bounds of the children of an item, 0 for full rows. Return the number of children."""
+def _bound_kids(roots: Roots, item: int, growth: Floats, room: ProbeRoom) -> int:
+    """Write the bounds of the children of an item, none for full rows. Return the number of children."""
     graph, root = roots.graph, roots.root[item]
     degree = graph.lefts.indptr[root + 1] - graph.lefts.indptr[root]
     n = roots.last[item] - roots.first[item]
@@ -87,7 +103,7 @@ def _bound_kids(roots: Roots, item: int, bounds: Ints) -> int:
     later = graph.hop_indptr[root + 1] - at
     for kid in range(n):
         common = graph.hop_common[at + kid]
-        bounds[kid] = _bound(later - kid, common) if common < degree else 0
+        _set_bounds(room, growth, kid, later - kid if common < degree else 0, common)
     return int(n)
 
 
@@ -229,7 +245,7 @@ def _walk(
     n_excluded: int,
     taken: int,
     size: int,
-    weight: float,
+    growth: Floats,
     found: Floats,
 ) -> None:
     """Descend from the node of a child with n candidates, followed by excluded rows."""
@@ -237,6 +253,7 @@ def _walk(
     shrunk, least = width, limits.min_columns
     excluded = n
     while True:
+        weight = weigh(room.chances)
         row_words = 1 if shrunk == 1 else PROBE_WIDE_WORDS * shrunk
         covers = n * n_excluded * row_words
         found[WORDS] += weight * covers
@@ -246,7 +263,7 @@ def _walk(
         _find_covers(words, n, width, room.over)
         nodes, shared, motifs, members = 0, 0, 0, 0
         for row in range(n - 1, -1, -1):
-            room.bounds[row] = 0
+            room.places[row] = -1
             if room.over[row] >= 0:
                 continue
             columns, joined, kept, left = _look_at(words, row, width, least, room.over)
@@ -257,15 +274,14 @@ def _walk(
             shared += (n_excluded + nodes + 1 + left) * row_words
             nodes += 1
             if are_enough(limits, rows, kept):
-                room.bounds[row] = _bound(kept, columns)
+                _set_bounds(room, growth, row, kept, columns)
         found[0] += weight * motifs
         found[1] += weight * members
         found[NODES] += weight * nodes
         found[WORDS] += weight * shared
-        chosen, chance = draw_by_bound(room.state, room.bounds, n)
+        chosen = draw_child(room.state, room.places, n, room.bounds, room.chances)
         if chosen < 0:
             return
-        weight /= chance
         size, joined, _, _ = _look_at(words, chosen, width, least, room.over)
         n, n_excluded = _go_down(room, chosen, size, n, excluded, n_excluded, width, least)
         excluded, taken = n, taken + 1 + joined
@@ -281,7 +297,7 @@ def _probe_child(
     item: int,
     kid: int,
     n_taken: int,
-    weight: float,
+    growth: Floats,
     found: Floats,
 ) -> None:
     """Probe below a child of an item, numbered among the rows around the root."""
@@ -291,6 +307,7 @@ def _probe_child(
     met = _meet(roots, root, size, room)
     first = roots.n_earlier[root] + roots.first[item] - roots.later_at[root]
     n, n_excluded, joined = _sort_rows(roots, root, kid, first, size, limits.min_columns, room)
+    weight = weigh(room.chances)
     if joined > -2:
         found[NODES] += weight
         found[WORDS] += weight * met
@@ -307,11 +324,11 @@ def _probe_child(
     if goes_on:
         if width == 1:
             n_excluded = largest_excluded(room.stack.words[n:], n_excluded)
-        _walk(limits, room, n, n_excluded, taken, size, weight, found)
+        _walk(limits, room, n, n_excluded, taken, size, growth, found)
 
 
 @compiled
-def _probe_item(roots: Roots, limits: Limits, room: ProbeRoom, item: int, found: Floats) -> None:
+def _probe_item(roots: Roots, limits: Limits, room: ProbeRoom, item: int, growth: Floats, found: Floats) -> None:
     graph, root = roots.graph, roots.root[item]
     if root < 0:
         return
@@ -331,9 +348,9 @@ def _probe_item(roots: Roots, limits: Limits, room: ProbeRoom, item: int, found:
         column = graph.lefts.ids[at]
         entries += graph.rights.indptr[column + 1] - graph.rights.indptr[column]
     found[WORDS] += float(PROBE_ENTRY_WORDS * entries)
-    kid, chance = draw_by_bound(room.state, room.bounds, _bound_kids(roots, item, room.bounds))
+    kid = draw_child(room.state, room.places, _bound_kids(roots, item, growth, room), room.bounds, room.chances)
     if kid >= 0:
-        _probe_child(roots, limits, room, item, roots.n_earlier[root] + first + kid, n_taken, 1 / chance, found)
+        _probe_child(roots, limits, room, item, roots.n_earlier[root] + first + kid, n_taken, growth, found)
 
 
 @compiled
@@ -344,12 +361,13 @@ def _probe_all(
     seeds: Words,
     begin: int,
     end: int,
+    growth: Floats,
     room: ProbeRoom,
     found: Floats,
 ) -> None:
     for probe in range(begin, end):
-        room.state[0] = seeds[probe]
-        _probe_item(roots, limits, room, items[probe], found[probe])
+        begin_probe(room.state, seeds[probe], room.chances)
+        _probe_item(roots, limits, room, items[probe], growth, found[probe])
 
 
 def probe_bicliques(
@@ -359,7 +377,7 @@ def probe_bicliques(
     graph = roots.graph
     n_around, degrees = np.diff(graph.hop_indptr), np.diff(graph.lefts.indptr)
     most, columns = int(n_around.max(initial=0)), int(degrees.max(initial=0))
-    found = np.zeros((items.size, FIELDS))
+    found, growth = np.zeros((items.size, FIELDS)), np.cumprod(np.full(PROBE_SIDE + 1, PROBE_GROWTH))
 
     def make_room() -> ProbeRoom:
         widest = int((n_around * ((degrees + 63) // 64)).max(initial=0))
@@ -372,12 +390,14 @@ def probe_bicliques(
             stack=make_stack(widest + 4 * most),
             own=np.empty(columns // 64 + 1, np.uint64),
             over=over,
-            bounds=np.empty(most, np.int64),
+            places=np.empty(most, np.int64),
+            bounds=(np.empty(most), np.empty(most)),
+            chances=np.empty(3),
             state=np.empty(1, np.uint64),
         )
 
     def walk(room: ProbeRoom, begin: int, end: int) -> None:
-        _probe_all(roots, limits, items, seeds, begin, end, room, found)
+        _probe_all(roots, limits, items, seeds, begin, end, growth, room, found)
 
     ChunkRunner(make_room, threads).run(cut_by_cost(np.full(items.size, 1 << 14), threads), walk)
     return unpack_found(found)

@@ -57,26 +57,6 @@ def power_gap(a: int, b: int, n: int, take: int) -> float:
 
 
 @compiled
-def draw_by_bound(state: Words, bounds: Ints, n: int) -> tuple[int, float]:
-    """Draw one of n children in proportion to their bounds. Return it and its probability, -1 if all bounds are 0.
-
-    One time in eight all children with a bound are equally likely, so that children with too low a bound can be drawn.
-    """
-    total, n_bounded = np.int64(0), 0
-    for child in range(n):
-        total += bounds[child]
-        n_bounded += bounds[child] > 0
-    if n_bounded == 0:
-        return -1, 1.0
-    chosen, is_even = -1, draw(state, 8) == 0
-    rest = draw(state, n_bounded) if is_even else draw_wide(state, total)
-    while rest >= 0:
-        chosen += 1
-        rest -= min(bounds[chosen], 1) if is_even else bounds[chosen]
-    return chosen, 0.875 * (bounds[chosen] / total) + 0.125 / n_bounded
-
-
-@compiled
 def draw_child(state: Words, places: Ints, n: int, bounds: tuple[Floats, Floats], chances: Floats) -> int:
     """Return one of n children, drawn by one of two bounds; -1 if no child can be drawn.
 

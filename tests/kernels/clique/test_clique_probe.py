@@ -23,7 +23,6 @@ from papilio.kernels.clique.question import (
     list_maximal_bounds,
     list_probe_tables,
     weigh_maximal_roots,
-    weigh_roots,
 )
 from papilio.kernels.device.protocol import Device
 from papilio.kernels.probe import STEP, Found
@@ -117,25 +116,31 @@ def test_roots_are_drawn_by_the_cliques_that_they_may_have(device: Any) -> None:
             if conftest.thorough or motif in (Clique(6), Clique(), MaximalClique()):
                 assert lots.tolist() == there.prober(there.prepare(graph, motif, "total")).count_lots.tolist()
             assert lots.shape == (prepared.n_items,)
-            assert (lots >= prepared.costs).all()
-            assert lots.sum() == pytest.approx(2 * prepared.costs.sum())
+            drawn, times = lots > 0, 4 if isinstance(motif, Clique) else 2
+            assert (lots >= prepared.costs)[drawn].all()
+            assert lots.sum() == pytest.approx(times * prepared.costs[drawn].sum())
+            assert not any(engine.run(prepared, at, at + 1).total for at in np.flatnonzero(~drawn).tolist())
     engine = CliqueCpu(1)
     prepared = engine.prepare(GRAPHS["half"], Clique(3), "total")
     triangles = [engine.run(prepared, at, at + 1).total for at in range(prepared.n_items)]
-    extra = engine.prober(prepared).count_lots - prepared.costs
+    lots = engine.prober(prepared).count_lots
+    extra = np.where(lots > 0, lots - prepared.costs, 0)
     assert extra * sum(triangles) == pytest.approx(np.array(triangles) * extra.sum())
 
 
 def test_roots_of_thousands_have_finite_lots() -> None:
     """A clique of 3,000 has more cliques than a double can hold; a root of few neighbours is still drawn."""
     costs, later = np.array([10**9, 10], np.int64), np.array([3000, 4], np.int64)
-    edges = later * (later - 1) / 2.0
-    found = [weigh_roots(costs, later, edges, limits) for limits in ((1, 3001), (900, 900), (1, 900))]
-    for lots in (*found, weigh_maximal_roots(costs, later, edges)):
+    lots = weigh_maximal_roots(costs, later, later * (later - 1) / 2.0)
+    assert np.isfinite(lots).all()
+    assert (lots >= costs).all()
+    assert lots.sum() == pytest.approx(2.0 * costs.sum())
+    engine = CliqueCpu(1)
+    for motif in (Clique(550), Clique()):
+        prepared = engine.prepare(complete(1100), motif, "total")
+        lots = engine.prober(prepared).count_lots
         assert np.isfinite(lots).all()
-        assert (lots >= costs).all()
-        assert lots.sum() == pytest.approx(2.0 * costs.sum())
-    assert all(lots[0] > 1.9e9 for lots in found)
+        assert lots[0] > lots[1] > 0
 
 
 def test_random_graphs_have_the_maximal_cliques_that_are_expected() -> None:
