@@ -63,8 +63,9 @@ def significance(
     seed : int
         Seed of the random graphs.
     steps : int, optional
-        Steps of the chain from the graph to a sample, for "degrees"; by default 20. From 100 samples on, 20 further
-        chains of twice as many steps show whether they are enough (``mixing``, ``warning``).
+        Steps of the chain from the graph to a sample, for "degrees"; by default 20, of as many trades as a pilot finds
+        enough (``trades``, ``bias``). From 100 samples on, 20 further chains of twice as many steps show whether they
+        are enough (``mixing``, ``warning``).
     per : {"total", "vertex"}
         Compare the count of the whole graph, or of every vertex.
     output : path-like, optional

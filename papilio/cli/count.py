@@ -67,7 +67,7 @@ def ensemble_options(*, required: bool) -> Decorator:
         ),
         click.option(
             "--steps", type=integer, metavar="N",
-            help="Steps of the chain from the graph to a sample, for --null degrees; 20 by default.",
+            help="Steps of the chain from the graph to a sample, for --null degrees; by default 20, of as many trades as needed.",
         ),
     )  # fmt: skip
 

@@ -80,11 +80,11 @@ def ask(graph: Any, **options: Any) -> Any:
 @pytest.mark.parametrize("name", MADE)
 def test_samples_are_as_after_400_steps(name: str) -> None:
     graph = MADE[name]()
-    found, far = ask(graph, samples=2000), ask(graph, samples=2000, steps=400, seed=1)
+    found, far = ask(graph, samples=1000), ask(graph, samples=1000, steps=400, seed=1)
     assert found.bias <= MOST_BIAS
     assert not found.warning
     # 0.1 standard deviations, and what two means of so many samples differ by in 999 of 1,000 cases
-    assert abs(found.mean - far.mean) <= (0.1 + 3.3 * (2 / 2000) ** 0.5) * far.std
+    assert abs(found.mean - far.mean) <= (0.1 + 3.3 * (2 / 1000) ** 0.5) * far.std
 
 
 def test_graphs_that_mix_at_once_take_no_more_trades(example_data: Path) -> None:
@@ -94,14 +94,14 @@ def test_graphs_that_mix_at_once_take_no_more_trades(example_data: Path) -> None
         assert plain.bias is None
 
 
-def test_blocks_take_more_trades_on_any_engine_and_number_of_workers() -> None:
+def test_blocks_take_more_trades_whatever_the_seed() -> None:
     found = ask(beside_singles(), samples=100)
     plain = ask(beside_singles(), samples=100, steps=20)
     assert found.trades >= 2 * plain.trades
     assert found.trades == ask(beside_singles(), samples=100, seed=5).trades
     assert found.to_dict()["trades"] == found.trades
     assert f"of {found.trades // 20} global trades" in str(
-        papilio.plan(beside_singles(), "butterfly", samples=100, **{**HERE, "progress": None})
+        papilio.plan(beside_singles(), "butterfly", samples=100, cluster="inline", engine="cpu")
     )
 
 
