@@ -67,7 +67,8 @@ def ensemble_options(*, required: bool) -> Decorator:
         ),
         click.option(
             "--steps", type=integer, metavar="N",
-            help="Steps of the chain from the graph to a sample, for --null degrees; by default 20, of as many trades as needed.",
+            help="Steps of the chain from the graph to a sample, for --null degrees; by default 20, with as many trades "
+            "as it needs.",
         ),
     )  # fmt: skip
 

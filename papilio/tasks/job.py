@@ -23,7 +23,7 @@ from papilio.arguments import Bytes, read_bytes
 from papilio.errors import InputError, StoreError, UnsupportedError
 from papilio.graph import BipartiteGraph, GraphKind, UnipartiteGraph
 from papilio.kernels.engine import CostTable, EngineName, LargestMotif
-from papilio.kernels.null.ensemble import MOMENTS
+from papilio.kernels.null.ensemble import MOMENTS, RANKS
 from papilio.motifs import Cell, EngineOptions, Motif, choose_options, motif_to_json
 from papilio.partitioning.partition import Partition, open_partition
 from papilio.question import Question
@@ -145,7 +145,7 @@ class JobSpec(Question):
         sizes = {"total": {}, "vertex": self.layer_sizes, "edge": {"edge": self.n_edges}}[self.per]
         if self.ensemble is None:
             return sizes
-        return sizes | {f"{layer}.{each}": size for layer, size in sizes.items() for each in MOMENTS}
+        return sizes | {f"{layer}.{each}": size for layer, size in sizes.items() for each in (*MOMENTS, *RANKS)}
 
     @property
     def vector_entries(self) -> int:

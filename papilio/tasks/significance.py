@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from math import inf, isfinite, ldexp, sqrt
+from math import ceil, fsum, inf, isfinite, isnan, ldexp, sqrt
+from statistics import NormalDist
 from typing import Any, Literal
 
 import numpy as np
@@ -20,12 +21,13 @@ from numpy.typing import NDArray
 from papilio import charts
 from papilio.arguments import Count, plural, read_argument
 from papilio.errors import InputError
-from papilio.kernels.null.ensemble import MOMENTS, MOST_BIAS, MOST_DOUBLINGS, Ensemble
+from papilio.kernels.null.ensemble import MOMENTS, MOST_BIAS, MOST_DOUBLINGS, RANKS, Ensemble
 from papilio.motifs import Cell
 from papilio.registry import motif_row
 from papilio.storage import answers
 from papilio.storage.labelled import Vectors
 from papilio.storage.records import table_rows
+from papilio.tasks.many_tests import CONFIDENCE, Corrected, correct, interval_of_share
 from papilio.tasks.result import CountResult, TopValue, find_top_values
 
 QUANTILES = (0.025, 0.25, 0.5, 0.75, 0.975)
@@ -38,6 +40,15 @@ MIXING_T = 3.9
 LEAST_DRAWS = 0.5
 """Independent graphs below which the steps of a sample are doubted. The default number of steps is worth 1.8 or more by
 the rates that it is chosen by; 80 products of counts put 0.5 four standard errors below that."""
+
+VERTEX_COLUMNS = ("mean", "std", "z", "p_more", "p_less", "p_value")
+"""Columns of vertices, besides their counts."""
+
+CORRECTIONS = ("q_value", "q_yekutieli", "p_holm")
+"""Columns of p-values corrected for the number of tests (Benjamini-Hochberg, Benjamini-Yekutieli, Holm)."""
+
+SMALL_Q = 0.05
+"""A q-value that more samples are recommended for."""
 
 _DIGITS = 128
 """Bits of a ratio before its root is taken."""
@@ -70,6 +81,19 @@ def _score(observed: int, n: int, total: int, squares: int) -> float:
     return z if off > 0 else -z
 
 
+def _spread_of_z(z: float, off: Sequence[float]) -> float:
+    """Return half the width of the interval of z, from the samples in standard deviations from their mean.
+
+    By the delta method: the variance of z is (1 + z g + z^2 (k - 1) / 4) / n, for skewness g and kurtosis k of the
+    samples.
+    """
+    n = len(off)
+    skewness, kurtosis = fsum(each**3 for each in off) / n, fsum(each**4 for each in off) / n
+    return NormalDist().inv_cdf(0.5 + CONFIDENCE / 2) * sqrt(
+        max(1 + z * skewness + z * z * (kurtosis - 1) / 4, 0.0) / n
+    )
+
+
 @dataclass(frozen=True)
 class Comparison:
     """One count, compared with the counts of random graphs."""
@@ -78,10 +102,14 @@ class Comparison:
     mean: float
     std: float  # of one sample: the squares are divided by the samples less 1
     z: float | None  # (observed - mean) / std; None where all random graphs have the same count
+    z_low: float | None  # 95 % interval of z: mean and std come from samples
+    z_high: float | None
     # share of the samples that have at least, or at most, the count observed; that is itself one of them
     p_more: float
     p_less: float
     p_value: float  # two-sided: twice the smaller one of both, at most 1
+    p_low: float  # 95 % interval of what p_value estimates (Clopper and Pearson)
+    p_high: float
     quantiles: dict[float, int] = field(default_factory=dict)  # counts of samples by :data:`QUANTILES`
 
     @classmethod
@@ -89,17 +117,23 @@ class Comparison:
         """Compare a count with the counts of at least two samples."""
         n, total, ordered = len(counts), sum(counts), sorted(counts)
         squares = sum(count * count for count in counts)
-        z = _score(observed, n, total, squares)
+        z, std = _score(observed, n, total, squares), _root(n * squares - total**2, n * (n - 1))
+        spread = _spread_of_z(z, [_divide(n * count - total, n) / std for count in counts]) if 0 < std < inf else None
         p_more = (1 + n - bisect_left(ordered, observed)) / (1 + n)
         p_less = (1 + bisect_right(ordered, observed)) / (1 + n)
+        low, high = interval_of_share(min(n - bisect_left(ordered, observed), bisect_right(ordered, observed)), n)
         return cls(
             observed=observed,
             mean=_divide(total, n),
-            std=_root(n * squares - total**2, n * (n - 1)),
+            std=std,
             z=None if z != z else z,
+            z_low=None if spread is None else z - spread,
+            z_high=None if spread is None else z + spread,
             p_more=p_more,
             p_less=p_less,
             p_value=min(1.0, 2 * min(p_more, p_less)),
+            p_low=min(1.0, 2 * low),
+            p_high=min(1.0, 2 * high),
             quantiles={share: ordered[-(-n * round(1000 * share) // 1000) - 1] for share in QUANTILES},
         )
 
@@ -205,7 +239,7 @@ class SignificanceResult(CountResult):
 
     @cached_property
     def _statistics(self) -> dict[str, tuple[NDArray[np.float64], ...]]:
-        """Mean, standard deviation and z of the vertices of each layer, each of shape (n,)."""
+        """Mean, standard deviation, z, p_more, p_less and p_value of the vertices of each layer, each of shape (n,)."""
         n = self.ensemble.samples
         found = {}
         for layer in [name for name in self.vectors if "." not in name]:
@@ -214,7 +248,8 @@ class SignificanceResult(CountResult):
             totals = digits[0] + (digits[1] << 32)
             squares = sum(each << 32 * place for place, each in enumerate(digits[2:]))
             spreads = n * squares - totals**2
-            found[layer] = tuple(
+            more, less = ((1 + self.vectors.by_id(f"{layer}.{each}")) / (1 + n) for each in RANKS)
+            scores = tuple(
                 np.array([make(*row) for row in zip(*columns, strict=True)], np.float64)
                 for make, columns in (
                     (lambda total: _divide(total, n), (totals,)),
@@ -222,7 +257,17 @@ class SignificanceResult(CountResult):
                     (lambda own, total, square: _score(own, n, total, square), (observed, totals, squares)),
                 )
             )
+            found[layer] = (*scores, more, less, np.minimum(2 * np.minimum(more, less), 1.0))
         return found
+
+    @cached_property
+    def _corrected(self) -> dict[str, Corrected]:
+        """The corrected p-values of each layer: the tests are the vertices of both whose count varies."""
+        names = list(self._statistics)
+        sizes = [self._statistics[name][0].size for name in names]
+        p_values = np.concatenate([np.where(each[1] > 0, each[5], np.nan) for each in self._statistics.values()])
+        parts = [np.split(each, np.cumsum(sizes)[:-1]) for each in correct(p_values)]
+        return {name: Corrected(*(each[at] for each in parts)) for at, name in enumerate(names)}
 
     def _by_layer(self, place: int) -> Vectors[NDArray[np.float64]]:
         vectors: Any = self.vectors
@@ -245,6 +290,20 @@ class SignificanceResult(CountResult):
     def scores(self) -> Vectors[NDArray[np.float64]]:
         """Per vertex, z, as :attr:`means`; NaN if all random graphs have the same count."""
         return self._by_layer(2)
+
+    @property
+    def p_values(self) -> Vectors[NDArray[np.float64]]:
+        """Per vertex, the two-sided p, as :attr:`means`: (1 + samples at least as extreme) / (1 + samples), doubled."""
+        return self._by_layer(5)
+
+    @property
+    def q_values(self) -> Vectors[NDArray[np.float64]]:
+        """Per vertex, q of Benjamini and Hochberg, as :attr:`means`; NaN if all random graphs have the same count."""
+        vectors: Any = self.vectors
+        found: Vectors[NDArray[np.float64]] = vectors.like(
+            {layer: each.hochberg for layer, each in self._corrected.items()}
+        )
+        return found
 
     @cached_property
     def mixing(self) -> tuple[tuple[int, float], ...]:
@@ -294,7 +353,30 @@ class SignificanceResult(CountResult):
                 f"all {self.ensemble.samples:,} random graphs have the same count, {self.samples[0]:,}: std is 0 and z "
                 f"is undefined; null model {self.null!r} may allow this graph alone"
             )
-        return self._mixing_doubt()
+        return self._mixing_doubt() or self._samples_doubt()
+
+    @cached_property
+    def _tests(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The p-values of the sizes or vertices whose counts vary, and their q-values."""
+        if self.per == "vertex":
+            p_values = np.concatenate([each[5] for each in self._statistics.values()])
+            q_values = np.concatenate([each.hochberg for each in self._corrected.values()])
+        else:
+            p_values = np.array([each.p_value if each.std > 0 else np.nan for each in self.cells.values()])
+            q_values = correct(p_values).hochberg
+        return p_values[~np.isnan(q_values)], q_values[~np.isnan(q_values)]
+
+    def _samples_doubt(self) -> str:
+        """Return whether more samples might give a small q, where none has one and some p are the least possible."""
+        n, (p_values, q_values) = self.ensemble.samples, self._tests
+        n_least = int((p_values <= 2 / (1 + n)).sum())
+        if not n_least or q_values.min() <= SMALL_Q:
+            return ""
+        wanted = ceil(2 * p_values.size / (SMALL_Q * n_least)) - 1
+        return (
+            f"{n:,} samples are too few for q below {q_values.min():.2g}: no p is below {2 / (1 + n):.2g}, and "
+            f"{p_values.size:,} are corrected; {max(wanted, n + 1):,} samples may give q up to {SMALL_Q:g}"
+        )
 
     def _mixing_doubt(self) -> str:
         """Compare the second half of the chains with the samples, which end at its beginning (Welch's t)."""
@@ -332,16 +414,26 @@ class SignificanceResult(CountResult):
         )
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return a row for each size, or one alone: its key, then the fields of :class:`Comparison`."""
+        """Return a row for each size, or one alone: its key, then the fields of :class:`Comparison`.
+
+        Rows of sizes also have :data:`CORRECTIONS`. The tests are the sizes whose counts vary; others have None.
+        """
         row = motif_row(self.motif)
         if not self.motif.is_table:
             return [self.total.row]
         if row.classes:
             none = self._compare({})
-            return [
-                {"class": each.name, "group": each.group, **self.cells.get(each.cell, none).row} for each in row.classes
-            ]
-        return [{**dict(zip(row.key, cell, strict=True)), **found.row} for cell, found in self.cells.items()]
+            keys: list[dict[str, Any]] = [{"class": each.name, "group": each.group} for each in row.classes]
+            found = [self.cells.get(each.cell, none) for each in row.classes]
+        else:
+            keys = [dict(zip(row.key, cell, strict=True)) for cell in self.cells]
+            found = list(self.cells.values())
+        corrected = correct(np.array([each.p_value if each.std > 0 else np.nan for each in found]))
+        numbers = [[None if isnan(q) else q for q in each.tolist()] for each in corrected]
+        return [
+            {**key, **each.row, **dict(zip(CORRECTIONS, numbers_of, strict=True))}
+            for key, each, *numbers_of in zip(keys, found, *numbers, strict=True)
+        ]
 
     def _preview(self) -> answers.Preview:
         if self.per == "vertex":
@@ -363,9 +455,9 @@ class SignificanceResult(CountResult):
     def to_arrow(self) -> Any:
         """Return the answer as a ``pyarrow.Table``.
 
-        Of one count a row for each random graph: sample, count. Of a table a row for each size: its key, observed,
-        mean, std, z, p_more, p_less and p_value. Per vertex a row for each: layer, id, label (if there are labels),
-        count, mean, std, z. z is null if all random graphs have the same count.
+        Of one count a row for each random graph: sample, count. Of a table a row for each size, as :meth:`rows`. Per
+        vertex a row for each: layer, id, label (if there are labels), count, mean, std, z, p_more, p_less, p_value,
+        q_value, q_yekutieli, p_holm. z and the corrected p-values are null if all random graphs have the same count.
 
         Raises
         ------
@@ -376,13 +468,17 @@ class SignificanceResult(CountResult):
         """
         if self.per == "vertex":
             columns = {
-                layer: {"count": self.vectors.by_id(layer), "mean": mean, "std": std, "z": z}
-                for layer, (mean, std, z) in self._statistics.items()
+                layer: {
+                    "count": self.vectors.by_id(layer),
+                    **dict(zip(VERTEX_COLUMNS, found, strict=True)),
+                    **dict(zip(CORRECTIONS, self._corrected[layer], strict=True)),
+                }
+                for layer, found in self._statistics.items()
             }
             return answers.columns_table(self.held, columns)
         if self.motif.is_table:
-            names = [*motif_row(self.motif).key, *self.total.row]
-            return answers.rows_table(self.rows(), names)
+            keys = [*motif_row(self.motif).key, *self.total.row, *CORRECTIONS]
+            return answers.rows_table(self.rows(), keys)
         return answers.rows_table([{"sample": at, "count": n} for at, n in enumerate(self.samples)])
 
     def plot(self, axes: Any = None, kind: Literal["samples", "mixing"] = "samples") -> Any:

@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
-from math import comb, sqrt
+from math import ceil, comb, sqrt
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import scipy.stats
 
 import papilio
 from papilio.cluster.executor import Executor
@@ -22,7 +23,7 @@ from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.engine import fold_partials
 from papilio.kernels.null.cpu import make_randomizer
 from papilio.kernels.null.engine import SampleEngine
-from papilio.kernels.null.ensemble import MOMENTS, Ensemble, moments_of
+from papilio.kernels.null.ensemble import MOMENTS, RANKS, Ensemble, moments_of
 from papilio.kernels.null.models import NullModel, NullName
 from papilio.motifs import (
     BalancedButterfly,
@@ -40,7 +41,7 @@ from papilio.storage.store import open_store, write_store
 from papilio.tasks.fold import find_wrong_cell
 from papilio.tasks.job import job_of
 from papilio.tasks.memory import PROCESS_BYTES, predict_memory, require_memory
-from papilio.tasks.significance import Comparison, SignificanceResult
+from papilio.tasks.significance import CORRECTIONS, VERTEX_COLUMNS, Comparison, SignificanceResult
 from tests.conftest import EMULATOR_SEED
 from tests.tasks.fakes import make_worker
 from tests.tools import oracle_biclique, oracle_clique, oracle_signed
@@ -150,9 +151,26 @@ def test_statistics_are_those_of_the_standard_library() -> None:
     assert (found.p_more, found.p_less, found.p_value) == (3 / 9, 8 / 9, 6 / 9)
     assert found.quantiles == {0.025: 1, 0.25: 3, 0.5: 3, 0.75: 7, 0.975: 10}
     assert Comparison.of(0, counts).z == pytest.approx(-5 / statistics.stdev(counts), rel=1e-14)
-    assert Comparison.of(5, [5, 5, 5]) == Comparison(
-        5, 5.0, 0.0, None, 1.0, 1.0, 1.0, dict.fromkeys(found.quantiles, 5)
-    )
+    low, high = (float(scipy.stats.beta.ppf(*at)) for at in ((0.025, 2, 7), (0.975, 3, 6)))
+    assert (found.p_low, found.p_high) == pytest.approx((min(1, 2 * low), min(1, 2 * high)), rel=1e-9)
+    same = Comparison.of(5, [5, 5, 5])
+    assert (same.mean, same.std, same.z, same.z_low, same.z_high) == (5.0, 0.0, None, None, None)
+    assert (same.p_more, same.p_less, same.p_value, same.p_high) == (1.0, 1.0, 1.0, 1.0)
+    assert same.quantiles == dict.fromkeys(found.quantiles, 5)
+
+
+def test_intervals_of_z_hold_what_they_say() -> None:
+    """Of skewed samples, near and far from the mean: 95 % of the intervals hold z of the distribution."""
+    random = np.random.default_rng(3)
+    for observed in (9, 14, 40):
+        right = (observed - 9) / sqrt(9)
+        held = 0
+        for _ in range(400):
+            one = Comparison.of(observed, random.poisson(9, 300).tolist())
+            assert one.z_low is not None
+            assert one.z_high is not None
+            held += one.z_low <= right <= one.z_high
+        assert 368 <= held <= 394  # 380 expected; three and a half standard errors
 
 
 def test_statistics_of_large_counts_lose_nothing() -> None:
@@ -178,14 +196,36 @@ def test_vertices_by_definition(motif: Motif) -> None:
             assert found.vectors[layer][vertex] == own[layer, vertex]
             assert found.means[layer][vertex] == one.mean
             assert found.stds[layer][vertex] == one.std
+            assert found.p_values[layer][vertex] == one.p_value
             z = found.scores[layer][vertex]
             assert np.isnan(z) if one.z is None else z == one.z
     assert found.samples == papilio.significance(GRAPH, motif, samples=N, seed=4, **HERE).samples
     frame = found.to_pandas()
-    assert [*frame.columns] == ["layer", "id", "count", "mean", "std", "z"]
+    assert [*frame.columns] == ["layer", "id", "count", *VERTEX_COLUMNS, *CORRECTIONS]
+    varies = (frame["std"] > 0).to_numpy()
+    corrected = scipy.stats.false_discovery_control(frame["p_value"][varies])
+    assert frame["q_value"][varies].tolist() == pytest.approx(corrected.tolist())
+    assert frame["q_value"][~varies].isna().all()
+    assert found.q_values["u"].tolist() == pytest.approx(frame["q_value"][: GRAPH.n_u].tolist(), nan_ok=True)
+    assert [frame[each].tolist() for each in ("p_more", "p_less")] == [
+        [each for layer in "uv" for each in found._statistics[layer][at].tolist()] for at in (3, 4)
+    ]
     assert frame["z"].isna().sum() == sum(int(np.isnan(found.scores[each]).sum()) for each in "uv")
     best = found.top(3)
     assert [each.value for each in best[:3]] == sorted(found.scores["u"][~np.isnan(found.scores["u"])])[:-4:-1]
+
+
+def test_too_few_samples_for_a_small_q_are_told(example_data: Path) -> None:
+    women = example_data / "southern-women.txt.gz"
+    found = papilio.significance(women, "butterfly", samples=100, per="vertex", **HERE)
+    frame = found.to_pandas()
+    n_least = int((frame["p_value"] == 2 / 101).sum())
+    assert n_least
+    assert 0.05 < frame["q_value"].min() <= len(frame) * 2 / 101 / n_least
+    wanted = 2 * len(frame) / (0.05 * n_least)
+    assert f"100 samples are too few for q below {frame['q_value'].min():.2g}" in found.warning
+    assert f"{ceil(wanted) - 1:,} samples may give q up to 0.05" in found.warning
+    assert not papilio.significance(women, "butterfly", samples=100, **HERE).warning
 
 
 def test_sums_of_squares_are_exact() -> None:
@@ -426,7 +466,7 @@ def test_a_job_directory_whose_samples_were_changed_is_refused(store: Path, tmp_
     vectors = job / "vectors.parquet"
     answer = json.loads((job / "result.json").read_text())
     assert read_partial_shard(vectors, answer["vectors_digest"]).keys() == {
-        *"uv", *(f"{layer}.{each}" for layer in "uv" for each in MOMENTS)
+        *"uv", *(f"{layer}.{each}" for layer in "uv" for each in (*MOMENTS, *RANKS))
     }  # fmt: skip
     result = answer["result"]
     result["table"][3][1] = str(int(result["table"][3][1]) + 1)

@@ -11,10 +11,11 @@ its own graphs; a GPU counts one after the other, and draws the next one meanwhi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from math import ceil
+from threading import Lock
 from time import perf_counter
 from typing import Any
 
@@ -27,7 +28,7 @@ from papilio.kernels.announce import silent_runs
 from papilio.kernels.device.protocol import Device
 from papilio.kernels.engine import Engine, Partial, Prepared, StopCheck, never_cut, require_interval
 from papilio.kernels.null.cpu import ChainRandomizer, Randomizer, make_randomizer
-from papilio.kernels.null.ensemble import MOMENTS, Ensemble, moments_of
+from papilio.kernels.null.ensemble import MOMENTS, RANKS, Ensemble, moments_of
 from papilio.kernels.null.mixing import PILOT_CHAINS, run_pilot
 from papilio.kernels.null.models import NullModel
 from papilio.kernels.probe import Prober, TimedProber
@@ -47,8 +48,22 @@ class PreparedSamples(Prepared):
     per: Granularity
     randomizer: Randomizer
     costs: NDArray[np.int64]
+    given: Callable[[], Mapping[str, NDArray[np.uint64]]]  # the counts of vertices in the graph itself
     notes: dict[Cell, int]  # cells of the graph as given besides its count
     decisions: tuple[tuple[str, str], ...]
+
+
+class OnFirstCall:
+    """A value that is computed when it is first asked for, by one thread."""
+
+    def __init__(self, compute: Callable[[], Any]) -> None:
+        self._compute, self._lock, self._values = compute, Lock(), list[Any]()
+
+    def __call__(self) -> Any:
+        with self._lock:
+            if not self._values:
+                self._values.append(self._compute())
+            return self._values[0]
 
 
 @dataclass(eq=False)
@@ -112,7 +127,8 @@ class SampleEngine(Engine):
         if randomizer.has_one_realisation():
             why = f"null model {model.name} allows only the given graph: std is 0, z undefined"
             decisions += (("one realisation", why),)
-        return PreparedSamples(graph, motif, per, randomizer, costs, notes, decisions)
+        given = OnFirstCall(lambda: self._engine.run(prepared, 0, prepared.n_items).vectors)
+        return PreparedSamples(graph, motif, per, randomizer, costs, given, notes, decisions)
 
     def _choose_trades(
         self, randomizer: ChainRandomizer, prepared: Prepared, motif: Motif
@@ -196,7 +212,9 @@ class SampleEngine(Engine):
             if is_given:
                 found.vectors[layer] = vector
                 continue
-            for name, digits in zip(MOMENTS, moments_of(vector), strict=True):
+            given = prepared.given()[layer]
+            ranks = ((vector >= given).astype(np.uint64), (vector <= given).astype(np.uint64))
+            for name, digits in zip((*MOMENTS, *RANKS), (*moments_of(vector), *ranks), strict=True):
                 _add_to(found.vectors, f"{layer}.{name}", digits)
         if is_given:
             found.given = partial
@@ -219,7 +237,7 @@ class SampleEngine(Engine):
         sums = {
             name: np.zeros(size, np.uint64)
             for layer, size in sizes.items()
-            for name in (layer, *(f"{layer}.{each}" for each in MOMENTS))
+            for name in (layer, *(f"{layer}.{each}" for each in (*MOMENTS, *RANKS)))
         }
         for vectors in parts:
             for name, vector in vectors.items():

@@ -24,6 +24,9 @@ MOMENTS = ("sum0", "sum1", "square0", "square1", "square2", "square3")
 """Vectors of each layer, besides the counts in the given graph: sums over the samples of digits to base 2^32, of the
 count of each vertex and of its square. No sum of 32-bit digits passes 2^64, so that they add up in any order."""
 
+RANKS = ("more", "less")
+"""Two more: in how many samples the count of each vertex is at least, or at most, that in the given graph."""
+
 
 @dataclass(frozen=True)
 class Ensemble:
