@@ -67,8 +67,8 @@ def ensemble_options(*, required: bool) -> Decorator:
         ),
         click.option(
             "--steps", type=integer, metavar="N",
-            help="Steps of the chain from the graph to a sample, for --null degrees; by default 20, with as many trades "
-            "as it needs.",
+            help="Steps of the chain from the graph to a sample, for --null degrees; by default 20, of as many "
+            "trades as needed.",
         ),
     )  # fmt: skip
 
@@ -176,9 +176,10 @@ def estimate(motif: Motif, store: str, as_json: bool, engine_options: dict[str, 
 def significance(motif: Motif, store: str, as_json: bool, engine_options: dict[str, str], **options: Any) -> None:
     """Compare the count of MOTIF in the graph STORE with its counts in random graphs.
 
-    Standard output gets a line of names and a line of values: observed, mean, std, z, p_more and p_less (one-sided
-    p-values of counts at least, or at most, as large as observed) and p_value (two-sided). Several sizes get a line
-    each; --per vertex prints the largest z of each layer. Everything else goes to standard error.
+    Standard output gets a line of names and a line of values: observed, mean, std, z with its 95 % interval, p_more and
+    p_less (one-sided p-values of counts at least, or at most, as large as observed), p_value (two-sided) and its 95 %
+    interval. Several sizes get a line each, with p-values corrected for their number; --per vertex prints the largest z
+    of each layer. Everything else goes to standard error.
 
     \b
     papilio significance butterfly STORE
