@@ -24,14 +24,14 @@ from typing import Any
 
 import papilio
 
-PROGRAMS = ("papilio", "papilio jaccard", "papilio hypergeometric", "duckdb", "scipy")
-ON_GPU = ("papilio-gpu", "papilio-gpu hyperbolic", "papilio-gpu hypergeometric")
+PROGRAMS = ("papilio", "papilio jaccard", "papilio hypergeometric", "papilio expected-degrees", "duckdb", "scipy")
+ON_GPU = ("papilio-gpu", "papilio-gpu hyperbolic", "papilio-gpu hypergeometric", "papilio-gpu expected-degrees")
 _MEMORY = "8GB"
 """Memory limit of DuckDB, which spills to disk beyond it."""
 
 
 def _by_papilio(store: str, edges: str, target: str, layer: str, least: int, how: str, engine: str = "cpu") -> int:
-    asked: Any = {"significance": how} if how == "hypergeometric" else {"weighting": how or None}
+    asked: Any = {"significance": how} if how in ("hypergeometric", "expected-degrees") else {"weighting": how or None}
     given: Any = {"layer": layer, "min_common": least, "output": target, "engine": engine, **asked}
     return int(papilio.project(store, **given).rows)
 
