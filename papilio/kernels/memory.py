@@ -69,7 +69,7 @@ vertices on a CPU, four million on a GPU."""
 _DEVICE_ROWS_BYTES = 256 << 20
 """Device memory in which the rows of a listing are made; its buffer takes a share of the remaining free memory."""
 
-TAIL_BYTES = 64 << 20
+TAIL_BYTES = 256 << 20
 """Host memory for the p-values of a projection."""
 
 _PAIR_BYTES = 28

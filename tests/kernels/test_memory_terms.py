@@ -126,7 +126,7 @@ RECORDED: dict[str, tuple[tuple[int, ...], ...]] = {
     ),
     "projection": ((539289, 0), (144289, 838773)),
     "listed projection": ((101252361, 0), (251852305, 269290821)),
-    "tested projection": ((168361225, 0), (318961169, 269290821)),
+    "tested projection": ((369687817, 0), (520287761, 269290821)),
 }
 
 

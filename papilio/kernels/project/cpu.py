@@ -144,7 +144,7 @@ class ProjectionCpu(SearchEngine):
         ids = np.arange(n_own, dtype=np.int32)
         none = np.empty(0, np.int32)
         most = np.minimum(index.items - first, index.costs)
-        tails = PValues(question.tail, TAIL_BYTES)
+        tails = PValues.shared(question.tail, TAIL_BYTES)
         return PreparedProjection(index, question, tails, ends, most, *((ids, none) if is_u else (none, ids)))
 
     def _make_state(self, prepared: PreparedProjection) -> PairState:

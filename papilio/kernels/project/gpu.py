@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -37,11 +38,14 @@ from papilio.kernels.project.cpu import ask_pairs, refuse_held
 from papilio.kernels.project.loops import SUMMED, PairBlock, PairQuestion, make_block, number_pairs
 from papilio.kernels.project.tails import PValues, make_room
 from papilio.kernels.rows.gpu_index import Counting, WedgeGraph
-from papilio.kernels.threads import Outlet, RowSink, drop_rows
+from papilio.kernels.threads import Outlet, RowSink, available_threads, drop_rows
 from papilio.kernels.tuning import WedgeTuning
 from papilio.kernels.wedge.gpu import PAIRS, ButterflyGpu, PreparedButterflyGpu
 from papilio.motifs import Granularity, Listing, Motif, Projection
 from papilio.parts import Part
+
+_FIRST_ROWS = 1 << 12
+"""Rows of the first chunks of a launch, where rows have p-values."""
 
 _ROOM_FRACTION = 0.25
 """Largest share of free device memory for pairs, unless a single vertex may have more."""
@@ -105,7 +109,7 @@ class ProjectionGpu(ButterflyGpu):
             ids, none = np.arange(degrees.size, dtype=np.int32), np.empty(0, np.int32)
             ids_u, ids_v = (ids, none) if is_u else (none, ids)
             prepared = PreparedProjectionGpu(
-                **vars(made), question=question, p_values=PValues(question.tail, TAIL_BYTES),
+                **vars(made), question=question, p_values=PValues.shared(question.tail, TAIL_BYTES),
                 most_pairs=most, order=order, terms=device.to_device(question.terms), degrees=degrees,
                 ids_u=ids_u, ids_v=ids_v,
             )  # fmt: skip
@@ -203,14 +207,27 @@ class ProjectionGpu(ButterflyGpu):
         least = np.int32(prepared.question.min_common)
         return xp.zeros(2, dtype=np.uint64), pairs, commons, least, np.int32(writes)
 
+    def _cut_rows(self, n_rows: int, *, has_test: bool) -> list[int]:
+        """Cut the rows of a launch into chunks.
+
+        With a test the first ones are small, and grow by 1.5 per processor: the vertices of the highest degrees come
+        first, each of which has p-values of its own to compute.
+        """
+        bounds, size = [0], float(_FIRST_ROWS if has_test else self.chunk_rows)
+        growth = 1 + 0.5 / available_threads()
+        while bounds[-1] < n_rows:
+            bounds.append(min(n_rows, bounds[-1] + min(int(size), self.chunk_rows)))
+            size *= growth
+        return bounds
+
     def _make_rows(self, prepared: PreparedProjectionGpu, pairs: Any, commons: Any) -> Iterator[list[RowColumn]]:
         """Yield chunks of rows on the host; see :func:`number_pairs` for the columns that are left open."""
         device, xp, question, graph = self.device, self.device.xp, prepared.question, prepared.graph
         assert isinstance(graph, WedgeGraph)
         module, first = device.load("project", {}), np.int32(question.first)
         places = xp.argsort(pairs)
-        for begin in range(0, places.size, self.chunk_rows):
-            chunk = places[begin : begin + self.chunk_rows]
+        for begin, end in pairwise(self._cut_rows(places.size, has_test=question.test > 0)):
+            chunk = places[begin:end]
             n = np.int64(chunk.size)
             ids, common = xp.empty((chunk.size, 2), dtype=np.int32), xp.empty(chunk.size, dtype=np.int32)
             launch_over(

@@ -27,8 +27,10 @@ from collections import OrderedDict
 from math import exp, log, log1p, pi
 from threading import Lock
 from typing import NamedTuple
+from weakref import WeakValueDictionary
 
 import numpy as np
+import xxhash
 from numpy.typing import NDArray
 
 from papilio.kernels.jit import Index, Ints, compiled
@@ -50,6 +52,10 @@ _NEGLIGIBLE = 1e-20
 
 _UNKNOWN, _LEAST = 0.0, 5e-324
 """P-values in a table: not computed yet, and too small for a float."""
+
+
+_SHARED: WeakValueDictionary[str, PValues] = WeakValueDictionary()
+_SHARED_LOCK = Lock()
 
 
 class TailQuestion(NamedTuple):
@@ -97,6 +103,20 @@ class PValues:
         self._question, self._most_bytes = question, most_bytes
         self._tables: OrderedDict[int, Floats] = OrderedDict()
         self._lock, self._bytes = Lock(), 0
+
+    @classmethod
+    def shared(cls, question: TailQuestion, most_bytes: int) -> PValues:
+        """Return the p-values of a question that this process has already, or none yet: pairs are counted, then listed.
+
+        They live as long as anything that asks.
+        """
+        parts = [each.tobytes() for each in question if isinstance(each, np.ndarray)]
+        key = xxhash.xxh3_128(b"".join([repr((question.test, question.n_choices)).encode(), *parts])).hexdigest()
+        with _SHARED_LOCK:
+            found = _SHARED.get(key)
+            if found is None:
+                found = _SHARED[key] = cls(question, most_bytes)
+            return found
 
     def find_table(self, degree: int) -> Floats:
         """Return the table of a degree; entries are computed by :func:`find_p_value`."""
