@@ -289,6 +289,19 @@ def test_tails_of_sums_of_many(n: int, chance: float) -> None:
         assert room.below[top] == pytest.approx(scipy.stats.binom.sf(top - 1, n, row[0] * row[0]), rel=1e-9)
 
 
+def test_pairs_of_the_matrix_that_another_package_is_tested_on() -> None:
+    """The published values of the tests of R's backbone; its "sdsm" (0.549) approximates a sum that is summed here."""
+    rows, columns = np.nonzero(np.array([[1, 0, 1, 1], [0, 1, 0, 0], [1, 0, 0, 1]]))
+    graph = BipartiteGraph.from_edges(rows, columns, 3, 4)
+    (fixed_row,), _ = list_pairs(graph, Projection("u", 1, None, "hypergeometric", 1.0))
+    (expected,), _ = list_pairs(graph, Projection("u", 1, None, "expected-degrees", 1.0))
+    assert fixed_row.numbers[0] == pytest.approx(0.5)
+    assert expected.numbers[0] == pytest.approx(0.5553, abs=5e-5)
+    rows, columns = np.nonzero(np.array([[0, 0, 1], [0, 1, 0], [1, 0, 1]]))
+    chances = solve_chances(BipartiteGraph.from_edges(rows, columns, 3, 3)).chances[:2, 2:]
+    assert chances.round(3).tolist() == [[0.216, 0.568], [0.568, 0.863]]
+
+
 def test_p_values_do_not_depend_on_those_computed_before() -> None:
     random = np.random.default_rng(5)
     one, other, sizes = np.sort(random.random(40))[::-1].copy(), np.sort(random.random(40))[::-1].copy(), np.full(40, 4)
