@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise, product
+from itertools import pairwise
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -12,64 +12,14 @@ import numpy as np
 import pytest
 
 import papilio
-from papilio.graph import BipartiteGraph, UnipartiteGraph
+from benchmarks.null_models import MADE, beside_singles, star
+from papilio.graph import BipartiteGraph
 from papilio.kernels.null.cpu import ChainRandomizer, make_randomizer
 from papilio.kernels.null.ensemble import MOST_BIAS, MOST_DOUBLINGS, Ensemble
 from papilio.kernels.null.mixing import Pilot, _carry_on, run_pilot
 from papilio.kernels.null.models import NullModel
 
 HERE: dict[str, Any] = {"cluster": "inline", "engine": "cpu", "progress": False}
-
-
-def bipartite(n_u: int, n_v: int, edges: set[tuple[int, int]]) -> BipartiteGraph:
-    pairs = np.array(sorted(edges))
-    return BipartiteGraph.from_edges(pairs[:, 0], pairs[:, 1], n_u, n_v)
-
-
-def scatter(random: np.random.Generator, n: int, begin: set[tuple[int, int]], size: int) -> set[tuple[int, int]]:
-    edges = set(begin)
-    while len(edges) < size:
-        edges.add((int(random.integers(n)), int(random.integers(n))))
-    return edges
-
-
-def planted() -> BipartiteGraph:
-    """A block of 15 x 15 in a sparse graph."""
-    return bipartite(200, 200, scatter(np.random.default_rng(1), 200, set(product(range(15), repeat=2)), 825))
-
-
-def beside_singles() -> BipartiteGraph:
-    """K(15, 15) beside 400 single edges."""
-    return bipartite(415, 415, set(product(range(15), repeat=2)) | {(each, each) for each in range(15, 415)})
-
-
-def clique_beside_singles() -> UnipartiteGraph:
-    """A clique of 15 vertices beside 200 single edges."""
-    pairs = [(i, j) for j in range(15) for i in range(j)] + [(at, at + 1) for at in range(15, 415, 2)]
-    return UnipartiteGraph.from_edges(np.array(pairs)[:, 0], np.array(pairs)[:, 1], 415)
-
-
-def nested() -> BipartiteGraph:
-    """A nested graph, some cells of which are turned."""
-    random, edges = np.random.default_rng(2), {(i, j) for i in range(40) for j in range(40 - i)}
-    for _ in range(60):
-        edges ^= {(int(random.integers(40)), int(random.integers(40)))}
-    return bipartite(40, 40, edges)
-
-
-def complement() -> BipartiteGraph:
-    """All edges but those of a sparse graph with a block."""
-    sparse = scatter(np.random.default_rng(3), 60, set(product(range(12), repeat=2)), 294)
-    return bipartite(60, 60, set(product(range(60), repeat=2)) - sparse)
-
-
-def star() -> BipartiteGraph:
-    """One hub on each side, in a sparse graph."""
-    hubs = {(0, each) for each in range(300)} | {(each, 0) for each in range(300)}
-    return bipartite(300, 300, scatter(np.random.default_rng(4), 300, hubs, 899))
-
-
-MADE = {each.__name__: each for each in (planted, beside_singles, clique_beside_singles, nested, complement, star)}
 
 
 def ask(graph: Any, **options: Any) -> Any:
