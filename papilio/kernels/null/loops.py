@@ -99,12 +99,30 @@ def _sort_few(words: Words, n: Index) -> None:
         words[at] = word
 
 
+@inlined
+def _find_among_few(words: Words, n: Index, k: Index) -> np.uint64:
+    """Return the k-th smallest, from 1, of n different words; O(n^2), without a branch for each."""
+    smallest: np.uint64 = words[0]
+    if k == 1:  # of rows with one entry
+        for i in range(1, n):
+            smallest = min(smallest, words[i])
+        return smallest
+    for i in range(n):
+        rank = 1
+        for j in range(n):
+            rank += words[j] < words[i]
+        smallest = words[i] if rank == k else smallest
+    return smallest
+
+
 @compiled
 def find_smallest(words: Words, n: Index, k: Index, chosen: Words, bins: Ints) -> np.uint64:
     """Return the k-th smallest, from 1, of n different words; ``chosen`` is room for n, ``bins`` for MAX_BINS.
 
     Each round keeps the words of one bin by their highest bits; O(n) for random words.
     """
+    if n <= _FEW:
+        return _find_among_few(words, n, k)
     for i in range(n):
         chosen[i] = words[i]
     shift = 64
@@ -128,13 +146,7 @@ def find_smallest(words: Words, n: Index, k: Index, chosen: Words, bins: Ints) -
             chosen[kept] = word
             kept += np.int64((word >> np.uint64(shift)) & mask) == goal
         n = kept
-    smallest = np.uint64(0)
-    for i in range(n):
-        rank = 1
-        for j in range(n):
-            rank += chosen[j] < chosen[i]
-        smallest = chosen[i] if rank == k else smallest
-    return smallest
+    return _find_among_few(chosen, n, k)
 
 
 @compiled
@@ -148,6 +160,11 @@ def _trade_pair(offsets: Ints, columns: Vertices, one: Index, other: Index, key:
     begin_i, begin_j = i, j
     n, n_pooled, n_own = 0, 0, 0
     pair_key = draw_at(key, one)
+    if i_end - i == 1 and j_end - j == 1:  # most pairs of sparse graphs
+        own, met = columns[i], columns[j]
+        is_dealt_out = draw_at(pair_key, met) < draw_at(pair_key, own)
+        columns[i], columns[j] = met if is_dealt_out else own, own if is_dealt_out else met
+        return
     while i < i_end and j < j_end:
         is_left, is_right = columns[i] <= columns[j], columns[j] <= columns[i]
         pool[n] = columns[i] if is_left else columns[j]
