@@ -31,13 +31,10 @@ from papilio.kernels.null.cpu import ChainRandomizer, Randomizer, make_randomize
 from papilio.kernels.null.ensemble import MOMENTS, RANKS, Ensemble, moments_of
 from papilio.kernels.null.mixing import PILOT_CHAINS, run_pilot
 from papilio.kernels.null.models import NullModel
-from papilio.kernels.null.small import SmallSamples, SmallState
+from papilio.kernels.null.small import TIMED, SmallSamples, SmallState
 from papilio.kernels.probe import Prober, TimedProber
 from papilio.kernels.threads import ChunkRunner, cut_by_cost, items_in
 from papilio.motifs import Butterfly, Cell, Granularity, Motif
-
-_PROBED = 16
-"""Samples of a small graph that are timed: one is over before the clock and the threads are."""
 
 MOST_NOTED = 10**9
 """Largest bias that an answer notes, in thousandths of a standard deviation."""
@@ -137,9 +134,7 @@ class SampleEngine(Engine):
         if self._device is None and type(motif) is Butterfly and per == "total":
             small = SmallSamples.of(randomizer)
         if small is not None:
-            decisions += (
-                ("samples at once", f"each has {small.n_wedges:,} wedges, too few to prepare it for a count"),
-            )
+            decisions += (small.decision,)
         given = OnFirstCall(lambda: self._engine.run(prepared, 0, prepared.n_items).vectors)
         return PreparedSamples(graph, motif, per, randomizer, costs, given, notes, small, decisions)
 
@@ -180,7 +175,7 @@ class SampleEngine(Engine):
     def _time(self, prepared: PreparedSamples) -> float:
         """Draw and count the first samples; all items take as long in proportion to their costs."""
         first = self.ensemble.given + 1
-        end = first + 1 if prepared.small is None else min(first + _PROBED, prepared.n_items)
+        end = first + 1 if prepared.small is None else min(first + TIMED, prepared.n_items)
         began = perf_counter()
         self.run(prepared, first, end)
         return (perf_counter() - began) * float(prepared.costs.sum()) / float(prepared.costs[first:end].sum())

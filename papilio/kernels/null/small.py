@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from papilio.kernels.jit import Index, Ints, compiled
 from papilio.kernels.null.cpu import Randomizer, RowTrades, sample_keys
 from papilio.kernels.null.loops import LayerRows, Vertices, trade_rows, turn_rows
+from papilio.kernels.offsets import offsets_of
 from papilio.kernels.search.bits import Words
 from papilio.parts import Layer
 
@@ -26,6 +27,10 @@ FEW_WEDGES = 1 << 18
 """Wedges up to which a graph is small: from 400,000 on, preparing and running an engine is faster (0.7 to 1.2 ms).
 
 A sample has fewer butterflies than the square of its wedges, so that their sum fits 64 bits."""
+
+
+TIMED = 16
+"""Samples that a forecast times: one is over before the clock notices."""
 
 
 class SmallState(NamedTuple):
@@ -42,6 +47,14 @@ class PairRows(NamedTuple):
     offsets: Ints  # pairs before each row, and of all
     ends: Vertices  # the earlier row of each
     common: Vertices
+    places: Ints  # of each pair in the order of the caller
+
+    @classmethod
+    def of(cls, pairs: Vertices, common: Vertices, n_rows: int) -> PairRows:
+        """Arrange pairs of ids, the lesser first, of shape (n_pairs, 2), of a layer with ``n_rows`` vertices."""
+        places = np.argsort(pairs[:, 1], kind="stable")
+        offsets = offsets_of(np.bincount(pairs[:, 1], minlength=n_rows))
+        return cls(offsets, pairs[places, 0], common[places], places)
 
 
 @compiled
@@ -121,7 +134,7 @@ def _compare_samples(
             if begin < end:
                 _meet_row(own, other, row, counters)
                 for pair in range(begin, end):
-                    reached[pair] += counters[pairs.ends[pair]] >= pairs.common[pair]
+                    reached[pairs.places[pair]] += counters[pairs.ends[pair]] >= pairs.common[pair]
             _close_row(own, other, row, counters)
 
 
@@ -152,6 +165,11 @@ class SmallSamples:
         if wedges[chosen] > FEW_WEDGES:
             return None
         return cls(randomizer, graph.v.copy(), chosen == "v", wedges[chosen])
+
+    @property
+    def decision(self) -> tuple[str, str]:
+        """What a plan shows."""
+        return "samples at once", f"each has {self.n_wedges:,} wedges, too few to prepare it for a count"
 
     def make_state(self) -> SmallState:
         """Return the working memory of a thread."""
