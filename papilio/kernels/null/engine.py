@@ -114,10 +114,13 @@ class SampleEngine(Engine):
         randomizer = self._make_randomizer(graph, model)
         prepared = self._engine.prepare(graph, motif, per)
         count_cost = int(self._engine.work(prepared).sum())
+        small = None
+        if self._device is None and type(motif) is Butterfly and per == "total":
+            small = SmallSamples.of(randomizer)
         notes: dict[Cell, int] = {}
         trades, decisions = 0, prepared.decisions
         if isinstance(randomizer, ChainRandomizer):
-            notes, why = self._choose_trades(randomizer, prepared, motif)
+            notes, why = self._choose_trades(randomizer, prepared, motif, small)
             trades = randomizer.trades_per_step
             steps = f"{plural(ensemble.steps, 'step')} of {plural(trades, 'global trade')}"
             decisions += ((steps, why),)
@@ -130,16 +133,13 @@ class SampleEngine(Engine):
         if randomizer.has_one_realisation():
             why = f"null model {model.name} allows only the given graph: std is 0, z undefined"
             decisions += (("one realisation", why),)
-        small = None
-        if self._device is None and type(motif) is Butterfly and per == "total":
-            small = SmallSamples.of(randomizer)
         if small is not None:
             decisions += (small.decision,)
         given = OnFirstCall(lambda: self._engine.run(prepared, 0, prepared.n_items).vectors)
         return PreparedSamples(graph, motif, per, randomizer, costs, given, notes, small, decisions)
 
     def _choose_trades(
-        self, randomizer: ChainRandomizer, prepared: Prepared, motif: Motif
+        self, randomizer: ChainRandomizer, prepared: Prepared, motif: Motif, small: SmallSamples | None
     ) -> tuple[dict[Cell, int], str]:
         """Set the trades of a step; return what the answer says about them, and the reason."""
         ensemble, why = self.ensemble, "from the graph to a sample; sparse graphs with hubs need more trades in a step"
@@ -154,7 +154,7 @@ class SampleEngine(Engine):
         device = self.drawing_device
         with silent_runs(), nullcontext() if self._device is None else self._device.guard():
             given = self._engine.run(prepared, 0, prepared.n_items).total
-            found = run_pilot(randomizer, count, given, np if device is None else device.xp)
+            found = run_pilot(randomizer, count, given, np if device is None else device.xp, small)
         randomizer.trades_per_step <<= found.doublings
         bias = min(ceil(1000 * found.bias), MOST_NOTED)
         notes = {ensemble.trades_cell: randomizer.trades_per_step, ensemble.bias_cell: bias}

@@ -102,8 +102,28 @@ def _close_row(own: LayerRows, other: LayerRows, row: Index, counters: Vertices)
 
 
 @compiled
-def _count_samples(state: SmallState, is_v: bool, columns: Vertices, keys: Words, trades: Ints, counts: Ints) -> None:
-    """Fill the butterflies of the sample of each key after each of these numbers of trades; rows by key."""
+def _count_shared(offsets: Ints, one: Vertices, other: Vertices) -> int:
+    """Count the edges that two graphs with the same degrees share, by the sorted rows of U."""
+    shared = 0
+    for row in range(len(offsets) - 1):
+        end = offsets[row + 1]
+        i = j = offsets[row]
+        while i < end and j < end:
+            shared += one[i] == other[j]
+            is_left, is_right = one[i] <= other[j], other[j] <= one[i]
+            i += is_left
+            j += is_right
+    return shared
+
+
+@compiled
+def _count_samples(
+    state: SmallState, is_v: bool, columns: Vertices, keys: Words, trades: Ints, counts: Ints, shared: Ints
+) -> None:
+    """Fill the butterflies of the sample of each key after each of these numbers of trades; rows by key.
+
+    ``shared``, unless empty, gets the number of edges that the graph has too.
+    """
     u, v, counters = state
     own, other = (v, u) if is_v else (u, v)
     for sample in range(len(keys)):
@@ -111,6 +131,8 @@ def _count_samples(state: SmallState, is_v: bool, columns: Vertices, keys: Words
         for stop in range(len(trades)):
             _draw(u, v, columns, keys[sample], done, trades[stop])
             done = trades[stop]
+            if shared.size:
+                shared[sample, stop] = _count_shared(u.offsets, u.columns, columns)
             _open(u, v, is_v)
             butterflies = 0
             for row in range(len(own.places)):
@@ -178,9 +200,19 @@ class SmallSamples:
 
     def count(self, state: SmallState, seed: int, first: int, n: int, stops: Sequence[int]) -> NDArray[np.int64]:
         """Return the butterflies of n samples after these numbers of steps, which rise; shape (n, n_stops)."""
+        return self._count(state, seed, first, n, stops, np.empty((0, 0), np.int64))
+
+    def follow(self, seed: int, n: int, stops: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the edges that the first n samples share with the graph, and their butterflies; as :meth:`count`."""
+        shared = np.empty((n, len(stops)), np.int64)
+        return shared, self._count(self.make_state(), seed, 0, n, stops, shared)
+
+    def _count(
+        self, state: SmallState, seed: int, first: int, n: int, stops: Sequence[int], shared: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
         counts = np.empty((n, len(stops)), np.int64)
         trades = np.array(stops, np.int64) * self.randomizer.trades_per_step
-        _count_samples(state, self.is_v, self.columns, sample_keys(seed, first, n), trades, counts)
+        _count_samples(state, self.is_v, self.columns, sample_keys(seed, first, n), trades, counts, shared)
         return counts
 
     def compare(
