@@ -215,3 +215,9 @@ fetch_add = cast(Callable[[NDArray[Any], Index, Any], Any], Instruction("fetch_a
 
 ``amount`` has the dtype of the array.
 """
+
+prefetch = cast(Callable[[NDArray[Any], Index], None], Instruction("prefetch"))
+"""``prefetch(array, at)`` in compiled code: load the entry, or the row, into the cache for a later change.
+
+``at`` is within the array.
+"""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.kernels.exact import mix
-from papilio.kernels.jit import Index, Ints, compiled, inlined
+from papilio.kernels.jit import Index, Ints, compiled, inlined, prefetch
 from papilio.kernels.probe import STEP
 from papilio.kernels.search.bits import Words
 
@@ -24,6 +24,10 @@ _mix = cast(Callable[[np.uint64], np.uint64], compiled(mix))
 _UPPER = np.uint64(0xFFFFFFFF00000000)
 _FEW = 16
 """Up to this number of words, all are compared with each other, which needs no branch."""
+
+_AHEAD = 16
+"""Vertices ahead whose neighbours are loaded into the cache; their places twice as far ahead. With the other loads
+ahead, a trade of 1.9 million edges takes two thirds of the time."""
 
 MAX_BINS = 1 << 10
 """Counters that :func:`find_smallest` needs."""
@@ -256,28 +260,27 @@ def trade_rows(u: LayerRows, v: LayerRows, key: np.uint64, begin: int, end: int)
 class VertexRoom(NamedTuple):
     """Working memory of one thread for trades of vertices."""
 
-    turns: Vertices  # of each vertex, the number of its pair
-    filled: Vertices  # of each vertex, its neighbours known so far
-    marks: Vertices  # of each vertex, 0 between pairs
+    turns: Ints  # of each vertex, the number of its pair, and the end of its neighbours known so far; shape (n, 2)
+    marks: NDArray[np.uint8]  # of each vertex, 0 between pairs
     lists: Vertices  # neighbours, of each vertex from its offset on
     trade: TradeRoom
 
     @classmethod
     def make(cls, n: int, n_ends: int, n_active: int, max_degree: int) -> VertexRoom:
         """Allocate for n vertices, some of them active, with ``n_ends`` ends of edges."""
-        turns, filled, marks = np.empty(n, np.int32), np.empty(n, np.int32), np.zeros(n, np.int32)
-        return cls(turns, filled, marks, np.empty(n_ends, np.int32), TradeRoom.make(n_active, max_degree))
+        turns, marks, lists = np.empty((n, 2), np.int64), np.zeros(n, np.uint8), np.empty(n_ends + 1, np.int32)
+        return cls(turns, marks, lists, TradeRoom.make(n_active, max_degree))
 
 
 @inlined
 def _pass_edge(
-    edges: tuple[Vertices, Vertices], n_done: int, owner: Index, end: Index, turn: int, offsets: Ints,
-    room: VertexRoom,
-) -> int:  # fmt: skip
+    edges: tuple[Vertices, Vertices], n_done: int, owner: Index, end: Index, turn: int, room: VertexRoom
+) -> int:
     """Tell an end whose turn comes later of its new neighbour, or keep the edge; return how many edges are kept."""
-    if room.turns[end] > turn:
-        room.lists[offsets[end] + room.filled[end]] = owner
-        room.filled[end] += 1
+    if room.turns[end, 0] > turn:
+        at = room.turns[end, 1]
+        room.lists[at] = owner
+        room.turns[end, 1] = at + 1
         return n_done
     edges[0][n_done], edges[1][n_done] = owner, end
     return n_done + 1
@@ -294,55 +297,65 @@ def trade_vertices(
     passes to the other end's list, and after that trade it is done. An edge between partners stays.
     """
     us, vs = edges
-    turns, filled, marks, lists, trade_room = room
+    turns, marks, lists, trade_room = room
     words, pool, order = trade_room.words, trade_room.pool, trade_room.order
     n, n_active = len(turns), len(active)
     for trade in range(begin, end):
         order_rows(draw_at(key, 2 * trade), active, trade_room)
         dealing = draw_at(key, 2 * trade + 1)
         for at in range(n_active):
-            turns[np.uint32(order[at])] = at >> 1
-        filled[:n] = 0
+            turns[np.uint32(order[at]), 0] = at >> 1
+        for vertex in range(n):
+            turns[vertex, 1] = offsets[vertex]
         n_done = 0
         for edge in range(len(us)):
             first, second = us[edge], vs[edge]
-            if turns[first] == turns[second]:
+            if turns[first, 0] == turns[second, 0]:
                 us[n_done], vs[n_done] = first, second
                 n_done += 1
                 continue
-            if turns[second] < turns[first]:
-                first, second = second, first
-            lists[offsets[first] + filled[first]] = second
-            filled[first] += 1
+            is_turned = turns[second, 0] < turns[first, 0]
+            first, second = second if is_turned else first, first if is_turned else second
+            place = turns[first, 1]
+            lists[place] = second
+            turns[first, 1] = place + 1
         for at in range(0, n_active, 2):
             one = np.int64(np.uint32(order[at]))
             other = np.int64(np.uint32(order[min(at + 1, n_active - 1)]))
+            if at + 2 * _AHEAD < n_active:
+                for back in range(2):
+                    prefetch(turns, np.int64(np.uint32(order[at + 2 * _AHEAD - back])))
+                    prefetch(lists, offsets[np.uint32(order[at + _AHEAD - back])])
             n_own = n_pooled = 0
             if other != one:
-                for i in range(offsets[other], offsets[other] + filled[other]):
+                for i in range(offsets[other], turns[other, 1]):
                     marks[lists[i]] = 1
-            for i in range(offsets[one], offsets[one] + filled[one]):
+            for i in range(offsets[one], turns[one, 1]):
                 if marks[lists[i]]:
                     marks[lists[i]] = 2
-                    n_done = _pass_edge(edges, n_done, one, lists[i], at >> 1, offsets, room)
+                    n_done = _pass_edge(edges, n_done, one, lists[i], at >> 1, room)
                 else:
+                    prefetch(turns, np.int64(lists[i]))
                     pool[n_pooled], words[n_pooled] = lists[i], draw_at(dealing, i)
                     n_pooled += 1
             n_own = n_pooled
             if other != one:
-                for i in range(offsets[other], offsets[other] + filled[other]):
+                for i in range(offsets[other], turns[other, 1]):
                     if marks[lists[i]] == 2:
-                        n_done = _pass_edge(edges, n_done, other, lists[i], at >> 1, offsets, room)
+                        n_done = _pass_edge(edges, n_done, other, lists[i], at >> 1, room)
                     else:
+                        prefetch(turns, np.int64(lists[i]))
                         pool[n_pooled], words[n_pooled] = lists[i], draw_at(dealing, i)
                         n_pooled += 1
                     marks[lists[i]] = 0
+            for i in range(n_pooled):
+                prefetch(lists, turns[pool[i], 1])
             last = np.uint64(0)
             if n_own:
                 last = find_smallest(words, n_pooled, n_own, trade_room.chosen, trade_room.bins)
             for i in range(n_pooled):
                 owner = one if n_own and words[i] <= last else other
-                n_done = _pass_edge(edges, n_done, owner, pool[i], at >> 1, offsets, room)
+                n_done = _pass_edge(edges, n_done, owner, pool[i], at >> 1, room)
 
 
 @compiled
