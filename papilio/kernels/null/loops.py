@@ -107,10 +107,6 @@ def _sort_few(words: Words, n: Index) -> None:
 def _find_among_few(words: Words, n: Index, k: Index) -> np.uint64:
     """Return the k-th smallest, from 1, of n different words; O(n^2), without a branch for each."""
     smallest: np.uint64 = words[0]
-    if k == 1:  # of rows with one entry
-        for i in range(1, n):
-            smallest = min(smallest, words[i])
-        return smallest
     for i in range(n):
         rank = 1
         for j in range(n):
@@ -153,6 +149,34 @@ def find_smallest(words: Words, n: Index, k: Index, chosen: Words, bins: Ints) -
     return _find_among_few(chosen, n, k)
 
 
+@inlined
+def _trade_single(
+    columns: Vertices, single: Index, begin: Index, end: Index, pair_key: np.uint64, is_first: bool
+) -> None:
+    """Trade a row of one entry with another row: as :func:`_trade_pair`, for most pairs of sparse graphs.
+
+    The first row of a pair receives the column with the smallest word, the second one that with the largest.
+    """
+    own, place = columns[single], single
+    best = draw_at(pair_key, own)
+    for at in range(begin, end):
+        if columns[at] == own:
+            return
+        word = draw_at(pair_key, columns[at])
+        is_better = (word < best) == is_first
+        best, place = word if is_better else best, at if is_better else place
+    if place == single:
+        return
+    columns[single] = columns[place]
+    while place > begin and columns[place - 1] > own:
+        columns[place] = columns[place - 1]
+        place -= 1
+    while place + 1 < end and columns[place + 1] < own:
+        columns[place] = columns[place + 1]
+        place += 1
+    columns[place] = own
+
+
 @compiled
 def _trade_pair(offsets: Ints, columns: Vertices, one: Index, other: Index, key: np.uint64, room: TradeRoom) -> None:
     """Pool the columns that only one of two rows has, and deal them again; both rows stay sorted.
@@ -164,10 +188,11 @@ def _trade_pair(offsets: Ints, columns: Vertices, one: Index, other: Index, key:
     begin_i, begin_j = i, j
     n, n_pooled, n_own = 0, 0, 0
     pair_key = draw_at(key, one)
-    if i_end - i == 1 and j_end - j == 1:  # most pairs of sparse graphs
-        own, met = columns[i], columns[j]
-        is_dealt_out = draw_at(pair_key, met) < draw_at(pair_key, own)
-        columns[i], columns[j] = met if is_dealt_out else own, own if is_dealt_out else met
+    if i_end - i == 1:
+        _trade_single(columns, i, j, j_end, pair_key, True)
+        return
+    if j_end - j == 1:
+        _trade_single(columns, j, i, i_end, pair_key, False)
         return
     while i < i_end and j < j_end:
         is_left, is_right = columns[i] <= columns[j], columns[j] <= columns[i]
