@@ -68,4 +68,5 @@ from papilio.tasks.plan import CountPlan as CountPlan
 from papilio.tasks.result import CountResult as CountResult
 from papilio.tasks.result import ListingResult as ListingResult
 from papilio.tasks.significance import SignificanceResult as SignificanceResult
+from papilio.tasks.significances import SignificanceResults as SignificanceResults
 from papilio.version import __version__ as __version__

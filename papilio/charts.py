@@ -151,6 +151,17 @@ def draw_shares(axes: Any, shares: Mapping[str, float | None]) -> None:
     axes.set_xlim(0, 1)
 
 
+def draw_scores(axes: Any, scores: Mapping[str, float | None]) -> None:
+    """Draw a z under each name as a bar; None means undefined."""
+    bars = axes.barh(range(len(scores)), [score or 0.0 for score in scores.values()], color=BLUE)
+    texts = ["undefined" if score is None else f"{score:.4g}" for score in scores.values()]
+    axes.bar_label(bars, texts, padding=3, fontsize=8)
+    axes.set_yticks(range(len(scores)), [*scores], fontsize=8)
+    axes.invert_yaxis()
+    axes.grid(False, axis="y")
+    axes.set_xlabel("z")
+
+
 def draw_interval(axes: Any, name: str, value: float, interval: tuple[float, float]) -> None:
     """Draw an estimate and its interval; an arrow from the lower end if the upper one is infinite."""
     low, high = interval

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, replace
+from time import perf_counter
 from typing import Any, Unpack
 
-from papilio.api.call import Call, owns_output
+from papilio.api.call import Call, enter_executor, owns_output
 from papilio.api.read import AskedOptions, ask
-from papilio.arguments import Count, Samples, Seed, Workers, checked
+from papilio.arguments import Count, Samples, Seed, Workers, checked, plural
 from papilio.cluster.events import Progress
 from papilio.cluster.progress import shows_progress
+from papilio.cluster.selection import is_auto
+from papilio.errors import InputError, PapilioError
 from papilio.kernels.engine import EngineChoice
 from papilio.kernels.null.ensemble import Ensemble
 from papilio.kernels.null.models import NullName
 from papilio.motifs import Granularity, Motif, motif_to_json
 from papilio.question import Question
-from papilio.storage.answers import file_metadata, write_arrow
+from papilio.storage.answers import file_metadata, question_metadata, write_arrow
 from papilio.storage.labelled import Vectors
 from papilio.storage.listings import ListingShard
+from papilio.storage.objects import holds_graphs
 from papilio.storage.tables import check_table_file
 from papilio.tasks.significance import SignificanceResult
+from papilio.tasks.significances import SignificanceResults
 
 
 @checked
@@ -44,7 +50,7 @@ def significance(
     job: str | os.PathLike[str] | None = None,
     options: Mapping[str, str] | None = None,
     **asked: Unpack[AskedOptions],
-) -> SignificanceResult:
+) -> Any:
     """Compare the count of a motif with its counts in random graphs: z, empirical p, quantiles.
 
     The answer depends on the graph, the null model, the samples and the seed, not on engines or workers. Samples are
@@ -53,7 +59,9 @@ def significance(
     Parameters
     ----------
     graph, motif, cluster, engine, workers, progress, job, options, asked
-        As for :func:`papilio.count`. For a table of sizes, each size is compared.
+        As for :func:`papilio.count`. For a table of sizes, each size is compared. A dictionary of graphs by name, such
+        as ``{"1990": "1990.csv", "1991": "1991.csv"}``, is compared graph by graph, all in the same way, without
+        ``job``.
     null : {"degrees", "expected-degrees", "edges", "signs"}, optional
         What random graphs share with the graph: the degree of each vertex; these degrees on average; the number of
         edges alone; or all edges, with their signs permuted. By default "signs" for motifs that are defined by signs,
@@ -69,30 +77,78 @@ def significance(
     per : {"total", "vertex"}
         Compare the count of the whole graph, or of every vertex.
     output : path-like, optional
-        File for the rows of ``to_arrow``: the samples, the sizes, or the vertices; its suffix is its format, as for
-        :func:`papilio.count`.
+        File for the rows of ``to_arrow``: the samples, the sizes, or the vertices; of several graphs, their rows. Its
+        suffix is its format, as for :func:`papilio.count`.
     overwrite : bool
         Replace an existing file at ``output``.
 
     Returns
     -------
     SignificanceResult
+    SignificanceResults
+        For several graphs: a mapping of their names to results, with one table of all.
 
     Raises
     ------
     PapilioError
         As :func:`papilio.count`; UnsupportedError for a null model that does not fit the graph or the motif, and for
-        counts per edge.
+        counts per edge. Of several graphs it begins with the name of the graph; all are opened before the first count.
 
     Examples
     --------
     >>> papilio.significance("women.csv", "butterfly", samples=1000).z
     3.1
     """
-    return SignificanceCall(
-        graph, motif, null=null, samples=samples, seed=seed, steps=steps, per=per, options=options, output=output,
-        overwrite=overwrite, cluster=cluster, engine=engine, workers=workers, progress=progress, job=job, asked=asked,
-    ).execute()  # fmt: skip
+    question: dict[str, Any] = {
+        "null": null, "samples": samples, "seed": seed, "steps": steps, "per": per, "options": options, "asked": asked
+    }  # fmt: skip
+    where: dict[str, Any] = {"cluster": cluster, "engine": engine, "workers": workers, "progress": progress}
+    if not holds_graphs(graph):
+        where |= {"output": output, "overwrite": overwrite, "job": job}
+        return SignificanceCall(graph, motif, **question, **where).execute()
+    if job is not None:
+        raise InputError(
+            f"job is {os.fspath(job)!r}, for {plural(len(graph), 'graph')}: a job keeps one graph; leave it out"
+        )
+    return _compare_each(graph, motif, output, overwrite, question, where)
+
+
+@contextmanager
+def _named(name: Any) -> Iterator[None]:
+    try:
+        yield
+    except PapilioError as error:
+        raise type(error)(f"{name}: {error}") from error
+
+
+def _compare_each(
+    graphs: Mapping[Any, Any],
+    motif: Motif | str,
+    output: str | os.PathLike[str] | None,
+    overwrite: bool,
+    question: dict[str, Any],
+    where: dict[str, Any],
+) -> SignificanceResults:
+    began, results = perf_counter(), dict[Any, SignificanceResult]()
+    target = None if output is None else check_table_file(output, overwrite)
+    with ExitStack() as stack:
+        if not is_auto(where["cluster"]):  # all graphs share its workers
+            started = enter_executor(stack, where["cluster"], where["engine"], where["workers"])
+            where = {**where, "cluster": started, "workers": None}
+        calls = {}
+        for name, graph in graphs.items():
+            with _named(name):
+                calls[name] = SignificanceCall(graph, motif, output=None, overwrite=False, **question, **where)
+        for name in graphs:
+            with _named(name):
+                results[name] = calls.pop(name).execute()
+    found = SignificanceResults(results, perf_counter() - began, None if target is None else str(target))
+    if target is not None:
+        first = next(iter(results.values()))
+        hashes = {str(name): each.graph["hash"] for name, each in results.items()}
+        asked = {"motif": motif_to_json(first.motif), "ensemble": asdict(first.ensemble)}
+        write_arrow(target, found.to_arrow(), question_metadata(graphs=hashes, **asked), overwrite=overwrite)
+    return found
 
 
 class SignificanceCall(Call[SignificanceResult]):

@@ -23,6 +23,7 @@ from papilio.cli.options import (
     SEED,
     STORE,
     Decorator,
+    graph_argument,
     integer,
     share,
     with_options,
@@ -167,22 +168,25 @@ def estimate(motif: Motif, store: str, as_json: bool, engine_options: dict[str, 
 
 
 @click.command(cls=MotifGroup)
-@STORE
+@graph_argument("stores", nargs=-1, required=True)
 @ENSEMBLE_OPTIONS
-@with_rows("the counts of the samples, or the z of each size or vertex")
+@with_rows("the counts of the samples, or the z of each size, vertex or graph")
 @JOB_FLAG
 @CLUSTER_OPTIONS
 @RUN_OPTIONS
-def significance(motif: Motif, store: str, as_json: bool, engine_options: dict[str, str], **options: Any) -> None:
-    """Compare the count of MOTIF in the graph STORE with its counts in random graphs.
+def significance(
+    motif: Motif, stores: tuple[str, ...], as_json: bool, engine_options: dict[str, str], **options: Any
+) -> None:
+    """Compare the count of MOTIF in the graphs STORES with its counts in random graphs.
 
     Standard output gets a line of names and a line of values: observed, mean, std, z with its 95 % interval, p_more and
     p_less (one-sided p-values of counts at least, or at most, as large as observed), p_value (two-sided) and its 95 %
-    interval. Several sizes get a line each, with p-values corrected for their number; --per vertex prints the largest z
-    of each layer. Everything else goes to standard error.
+    interval. Several sizes get a line each, with p-values corrected for their number, and several graphs lines that
+    begin with their paths; --per vertex prints the largest z of each layer. Everything else goes to standard error.
 
     \b
     papilio significance butterfly STORE
+    papilio significance butterfly 1990.csv 1991.csv 1992.csv --output z.csv
     papilio significance butterfly STORE --null edges --samples 10000 --seed 7
     papilio significance butterfly STORE --per vertex --output scores.csv
     papilio significance balanced-butterfly STORE
@@ -190,7 +194,8 @@ def significance(motif: Motif, store: str, as_json: bool, engine_options: dict[s
     """
     target = take_target(options, as_json)
     with show_progress() as bar:
-        result = papilio.significance(store, motif, progress=bar, options=engine_options, **options)
+        asked = stores[0] if len(stores) == 1 else dict(zip(stores, stores, strict=True))
+        result = papilio.significance(asked, motif, progress=bar, options=engine_options, **options)
     answer_rows(result, as_json, report_result, target)
 
 

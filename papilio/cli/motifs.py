@@ -159,7 +159,8 @@ def _find_layer(store: str | None, word: str) -> str:
     if word in ("u", "v"):
         return word
     if store is None or store == "-":
-        raise InputError(f"layer is {word!r}; expected u or v, because standard input is read only once")
+        why = "standard input is read only once" if store else "several graphs may name their layers differently"
+        raise InputError(f"layer is {word!r}; expected u or v, because {why}")
     import papilio
 
     return papilio.read(store, **reading_given()).layer(word)
@@ -203,7 +204,8 @@ class MotifGroup(click.Group):
         def run(**given: Any) -> None:
             own = {option.name: given.pop(option.name) for option in flags.options if option.name}
             given.pop("motif", None)
-            motif, options = flags.read(own, given.get("store"))
+            several = given.get("stores", ())
+            motif, options = flags.read(own, several[0] if len(several) == 1 else given.get("store"))
             self._run(motif=motif, engine_options=options, **given)
 
         what = first_paragraph(kind.__doc__)

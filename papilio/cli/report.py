@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from papilio.tasks.plan import CountPlan
     from papilio.tasks.result import CountResult, ListingResult
     from papilio.tasks.significance import SignificanceResult
+    from papilio.tasks.significances import SignificanceResults
 
 MATRIX_WIDTH = 120
 """Maximum width, in columns of text, of a table of counts written as a matrix."""
@@ -80,11 +81,15 @@ def _vertices(kind: str, n_u: int, n_v: int, names: Mapping[str, str] | None = N
     return f"{n_u:,} vertices" if kind == "unipartite" else show_sizes(n_u, n_v, names or {})
 
 
-def report_result(result: CountResult) -> None:
-    """Write a count or a listing, and the part of it that the job directory already held."""
+def report_result(result: CountResult | SignificanceResults) -> None:
+    """Write a count, a listing or a comparison, and the part of it that the job directory already held."""
     from papilio.tasks.result import ListingResult
     from papilio.tasks.significance import SignificanceResult
+    from papilio.tasks.significances import SignificanceResults
 
+    if isinstance(result, SignificanceResults):
+        _report_each(result)
+        return
     done = "counted"
     if isinstance(result, ListingResult):
         _report_listing(result)
@@ -143,8 +148,7 @@ def _report_significance(result: SignificanceResult) -> None:
         for each in result.top():
             click.echo("\t".join(map(str, (each.place, *each.labels, f"{each.value:.6g}"))))
     if result.per == "total":
-        rows = result.rows()
-        click.echo("\n".join(align([[*rows[0]], *([show_number(value) for value in row.values()] for row in rows)])))
+        _write_comparisons(result.rows())
     say(result.headline)
     if result.warning:
         say(f"warning: {result.warning}")
@@ -152,6 +156,25 @@ def _report_significance(result: SignificanceResult) -> None:
     if result.output is not None:
         what = "samples" if result.per == "total" and not result.cells else "z"
         say(f"{what}: {result.output}")
+
+
+def _report_each(result: SignificanceResults) -> None:
+    if all(each.per == "total" for each in result.values()):
+        _write_comparisons(result.rows())
+    elif result.output is None:
+        for name, each in result.items():
+            for entry in each.top():
+                click.echo("\t".join(map(str, (name, entry.place, *entry.labels, f"{entry.value:.6g}"))))
+    say(result.headline)
+    for name, warning in result.warnings.items():
+        say(f"warning: {name}: {warning}")
+    if result.output is not None:
+        say(f"z: {result.output}")
+
+
+def _write_comparisons(rows: list[dict[str, Any]]) -> None:
+    if rows:
+        click.echo("\n".join(align([[*rows[0]], *([show_number(value) for value in row.values()] for row in rows)])))
 
 
 def show_number(value: Any) -> str:

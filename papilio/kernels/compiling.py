@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import llvmlite.binding as llvm  # type: ignore[import-untyped]
+from llvmlite import ir
 from numba import njit, typeof, types
 from numba.core import cgutils
 from numba.core.codegen import CPUCodegen, JITCodeLibrary
@@ -187,8 +188,25 @@ def _type_popcount(_context: Any, _word: Any) -> tuple[Any, Callable[..., Any]]:
     return types.int64(types.uint64), emit
 
 
+def _type_prefetch(_context: Any, array: Any, _at: Any) -> tuple[Any, Callable[..., Any]]:
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = signature.args[0]
+        made = context.make_array(kind)(context, builder, arguments[0])
+        places = [arguments[1], *[ir.Constant(ir.IntType(64), 0)] * (kind.ndim - 1)]
+        place = cgutils.get_item_pointer(context, builder, kind, made, places, wraparound=False)
+        address, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        called = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(ir.VoidType(), [address, number, number, number]), "llvm.prefetch.p0"
+        )
+        for_writing, kept, data = (ir.Constant(number, each) for each in (1, 3, 1))
+        builder.call(called, [builder.bitcast(place, address), for_writing, kept, data])
+        return context.get_dummy_value()
+
+    return types.none(array, types.int64), emit
+
+
 INTRINSICS = {
     name: types.Function(infer(make_intrinsic_template(name, make, name)))
-    for name, make in {"fetch_add": _type_fetch_add, "popcount": _type_popcount}.items()
+    for name, make in {"fetch_add": _type_fetch_add, "popcount": _type_popcount, "prefetch": _type_prefetch}.items()
 }
 """Numba types of the instructions in ``jit.py``."""

@@ -8,6 +8,7 @@ kept.
 from __future__ import annotations
 
 import hashlib
+import re
 import struct
 from collections.abc import Callable
 from ctypes import CFUNCTYPE, c_char, c_int32, c_void_p
@@ -40,6 +41,13 @@ EdgeIds = NDArray[Any]
 _lock = RLock()
 
 
+@cache
+def _name_array(dtype: np.dtype[Any], ndim: int, flags: int) -> str:
+    """Return the kind of an array; ``flags`` are those of NumPy's C interface."""
+    order = "C" if flags & 0x1 else "F" if flags & 0x2 else "A"
+    return f"{dtype.str}{ndim}{order}{'' if flags & 0x400 else 'r'}"
+
+
 def _list_slots(given: tuple[Any, ...], kinds: list[str], slots: list[Any]) -> None:
     """Append the kind of each argument, and the 8-byte numbers that represent it in compiled code.
 
@@ -47,9 +55,7 @@ def _list_slots(given: tuple[Any, ...], kinds: list[str], slots: list[Any]) -> N
     """
     for each in given:
         if isinstance(each, np.ndarray):
-            flags = each.flags
-            order = "C" if flags.c_contiguous else "F" if flags.f_contiguous else "A"
-            kinds.append(f"{each.dtype.str}{each.ndim}{order}{'' if flags.writeable else 'r'}")
+            kinds.append(_name_array(each.dtype, each.ndim, each.flags.num))
             slots += (0, 0, each.size, each.itemsize, each.ctypes.data, *each.shape, *each.strides)
         elif isinstance(each, tuple):
             kinds.append(f"{type(each).__qualname__}(")
@@ -74,8 +80,16 @@ def _list_slots(given: tuple[Any, ...], kinds: list[str], slots: list[Any]) -> N
             raise TypeError(f"compiled functions cannot take arguments of type {type(each).__name__}")
 
 
-def _format_slot(slot: Any) -> str:
-    return "d" if isinstance(slot, float) else "q" if slot < 2**63 else "Q"
+def _format_slots(kind: str) -> str:
+    """Return the format of the slots of arguments of this kind, as :mod:`struct` takes it."""
+    found = []
+    for each in kind.split():
+        array = re.fullmatch(r"(.*?)(\d)[CFA]r?", each)
+        if array:
+            found.append("q" * (5 + 2 * int(array[2])))
+        elif not each.endswith(("(", ")")):
+            found.append({"<u8": "Q", "<f8": "d"}.get(each, "q"))
+    return "".join(found)
 
 
 class _Code:
@@ -85,16 +99,16 @@ class _Code:
     nonzero status is an error, a division by zero or a failed assertion; the status does not distinguish them.
     """
 
-    def __init__(self, content: bytes, entry: str) -> None:
-        kind, code = content.split(b"\n", 1)
-        self._result, self._is_tuple = struct.Struct("@" + kind.decode().strip("()")), kind.startswith(b"(")
-        self._entry = entry
+    def __init__(self, content: bytes, entry: str, kind: str) -> None:
+        result, code = content.split(b"\n", 1)
+        self._result, self._is_tuple = struct.Struct("@" + result.decode().strip("()")), result.startswith(b"(")
+        self._entry, self._slots = entry, struct.Struct("q" + _format_slots(kind))
         self._run = CFUNCTYPE(c_int32, c_void_p)(this_machine().link(code, entry))
 
     def __call__(self, slots: list[Any]) -> Any:
-        size = 8 + 8 * len(slots)
+        size = self._slots.size
         memory = (c_char * (size + max(self._result.size, 8)))()  # None is a pointer there
-        struct.pack_into("q" + "".join(map(_format_slot, slots)), memory, 0, 0, *slots)
+        self._slots.pack_into(memory, 0, 0, *slots)
         status = self._run(memory)
         if status:
             raise ArithmeticError(
@@ -154,7 +168,7 @@ class _Compiled:
                 from papilio.kernels.compiling import compile_code
 
                 content = compile_code(self._dispatcher, given, n_slots, entry, keep=name is not None)
-        return _Code(content, entry)
+        return _Code(content, entry, kind)
 
     def _name(self, kind: str) -> str | None:
         """Return a name from the sources and the types, or None if the sources are not files of the package."""
@@ -214,4 +228,10 @@ fetch_add = cast(Callable[[NDArray[Any], Index, Any], Any], Instruction("fetch_a
 """``fetch_add(array, at, amount)`` in compiled code: ``array[at] += amount`` atomically; returns the previous value.
 
 ``amount`` has the dtype of the array.
+"""
+
+prefetch = cast(Callable[[NDArray[Any], Index], None], Instruction("prefetch"))
+"""``prefetch(array, at)`` in compiled code: load the entry, or the row, into the cache for a later change.
+
+``at`` is within the array.
 """

@@ -85,8 +85,12 @@ Columns = Mapping[str, NDArray[Any]]
 
 def file_metadata(graph_hash: str, **asked: Any) -> dict[str, str]:
     """Return the metadata of a file of answers: the hash of the graph, and the question as JSON."""
-    named = {f"papilio.{name}": json.dumps(value, sort_keys=True) for name, value in asked.items()}
-    return {"papilio.graph_hash": graph_hash, **named}
+    return {"papilio.graph_hash": graph_hash, **question_metadata(**asked)}
+
+
+def question_metadata(**asked: Any) -> dict[str, str]:
+    """Return the metadata of a file of answers about several graphs: the question as JSON."""
+    return {f"papilio.{name}": json.dumps(value, sort_keys=True) for name, value in asked.items()}
 
 
 def write_columns(
@@ -531,6 +535,25 @@ def rows_table(rows: Sequence[Mapping[str, Any]], names: Sequence[str] = ()) -> 
     """
     columns = [_column(name, [row[name] for row in rows]) for name in (rows[0] if rows else names)]
     return pa.table([array for _, array in columns], schema=pa.schema([field for field, _ in columns]))
+
+
+def stack_tables(name: str, tables: Mapping[Any, pa.Table]) -> pa.Table:
+    """Return the rows of all tables, with the key of each in a first column of this name.
+
+    Columns that have several types become text; a table without one of them has null there.
+    """
+    fields = [field for table in tables.values() for field in table.schema]
+    types = {
+        each: {field.type for field in fields if field.name == each} for each in dict.fromkeys(f.name for f in fields)
+    }
+    cast = [
+        table.cast(pa.schema([f.with_type(pa.string()) if len(types[f.name]) > 1 else f for f in table.schema]))
+        for table in tables.values()
+    ]
+    stacked = pa.concat_tables(cast, promote_options="default").select([*types])
+    _, keys = _column(name, [*tables])
+    places = np.repeat(np.arange(len(cast)), [table.num_rows for table in cast])
+    return stacked.add_column(0, name, keys.take(pa.array(places)))
 
 
 def _column(name: str, values: Sequence[Any]) -> tuple[pa.Field, pa.Array]:

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AnySet
 from dataclasses import dataclass, replace
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -371,7 +372,7 @@ def rows_of_groups(what: str, groups: Iterable[tuple[Any, Any]], missing: str | 
     for key, members in groups:
         if isinstance(members, Mapping):
             members = [member for member, value in members.items() if _is_entry(what, key, member, value, missing)]
-        elif isinstance(members, str) or not isinstance(members, Sequence | AnySet | np.ndarray):
+        elif not _is_collection(members):
             raise InputError(
                 f"{what} has {members!r} at {key!r}; expected a set or list of the vertices that {key!r} is joined to"
             )
@@ -381,6 +382,22 @@ def rows_of_groups(what: str, groups: Iterable[tuple[Any, Any]], missing: str | 
         except TypeError as error:
             raise GraphError(f"{what} has members at {key!r} that cannot be names of vertices ({error})") from error
     return rows
+
+
+def _is_collection(value: Any) -> bool:
+    return not isinstance(value, str) and isinstance(value, Mapping | Sequence | AnySet | np.ndarray)
+
+
+def holds_graphs(obj: Any) -> bool:
+    """Return whether an object is a dictionary of graphs by name.
+
+    It has none of the values of a dictionary that is a graph: collections of vertices, and numbers.
+    """
+    return (
+        isinstance(obj, Mapping)
+        and bool(obj)
+        and not any(value is None or isinstance(value, Number) or _is_collection(value) for value in obj.values())
+    )
 
 
 def groups_graph(

@@ -23,6 +23,7 @@ from papilio.kernels.engine import EngineName
 from papilio.kernels.maximal.gpu_prober import compile_near
 from papilio.kernels.null.cpu import make_randomizer
 from papilio.kernels.null.models import NULL_NAMES, NullModel, NullName
+from papilio.kernels.null.small import SmallSamples
 from papilio.kernels.peel.decompose import decompose_graph
 from papilio.kernels.peel.phases import Layer, PeelingKind, ignore_report
 from papilio.kernels.project.cpu import ask_pairs
@@ -33,8 +34,9 @@ from papilio.question import Question
 from papilio.registry import MOTIF_ROWS, motif_row
 from papilio.tasks.worker_state import complete_graph, warm_engine
 
-_SIDE, _WIDE, _SIZES = 10, 70, (2, 3, 4, 6)
-"""Sides of a graph, and of one for pivots in matrices beyond 64 rows; sizes of motifs. They use all kernels."""
+_SIDE, _WIDE, _LARGE, _SIZES = 10, 70, 90, (2, 3, 4, 6)
+"""Sides of a graph, of one for pivots in matrices beyond 64 rows, and of one whose random graphs are drawn one by one;
+sizes of motifs. They use all kernels."""
 
 _PEELED: tuple[tuple[PeelingKind, Layer | None], ...] = (("wing", None), ("tip", "u"))
 
@@ -68,9 +70,14 @@ def list_compilations(engines: tuple[EngineName, ...]) -> Iterator[tuple[str, Ca
             done = "listed" if question.listing is not None else f"per {question.per}"
             how = "".join(f", {option} {value}" for option, value in question.options)
             pivots = name == "cpu" and ("algorithm", "pivot") in question.options
-            for side in (_SIDE, _WIDE) if pivots else (_SIDE,):
+            sides = {_SIDE: ""}
+            if pivots:
+                sides[_WIDE] = ", beyond 64 rows"
+            if isinstance(question.motif, Projection) and question.motif.samples:
+                sides[_LARGE] = ", one random graph after the other"
+            for side, which in sides.items():
                 yield (
-                    f"{question.motif.title} {done}{how} ({name})" + (", beyond 64 rows" if side == _WIDE else ""),
+                    f"{question.motif.title} {done}{how} ({name}){which}",
                     partial(_ask, question, name, threads, side),
                 )
         for kind, layer in _PEELED:
@@ -111,7 +118,11 @@ def _ask(question: Question, name: EngineName, threads: int, side: int) -> None:
 
 
 def _sample(graph: BipartiteGraph | UnipartiteGraph, model: NullName) -> None:
-    make_randomizer(graph, NullModel(model)).sample(0, 0)
+    randomizer = make_randomizer(graph, NullModel(model))
+    randomizer.sample(0, 0)
+    small = SmallSamples.of(randomizer)
+    if small is not None:
+        small.count(small.make_state(), 0, 0, 1, (1,))
 
 
 def list_questions(engine: EngineName) -> Iterator[Question]:

@@ -48,6 +48,9 @@ MAKERS: dict[str, Callable[[Path], Any]] = {
     "significance": lambda path: papilio.significance(SIGNED, "butterfly", samples=100, **HERE),
     "significance of sizes": lambda path: papilio.significance(SIGNED, papilio.Biclique(), samples=5, **HERE),
     "significance of classes": lambda path: papilio.significance(SIGNED, papilio.Census("u"), samples=5, **HERE),
+    "significance of graphs": lambda path: papilio.significance(
+        {"a": SIGNED, 2: SIGNED}, "butterfly", samples=5, **HERE
+    ),
     "significance per vertex": lambda path: papilio.significance(
         SIGNED, "butterfly", null="edges", samples=5, per="vertex", **HERE
     ),
@@ -67,6 +70,7 @@ MAKERS: dict[str, Callable[[Path], Any]] = {
 WITHOUT_TOP = {
     "count", "table", "large table", "table of k", "estimate", "robins-alexander", "robins-alexander of none",
     "cohesion", "maximum clique", "significance", "significance of sizes", "significance of classes",
+    "significance of graphs",
 }  # fmt: skip
 
 pytestmark = pytest.mark.filterwarnings("ignore::papilio.errors.InputWarning")

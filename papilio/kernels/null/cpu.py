@@ -38,10 +38,14 @@ def draw_words(key: np.uint64, first: int, n: int) -> NDArray[np.uint64]:
     return mix(key + np.arange(first, first + n, dtype=np.uint64) * STEP)
 
 
+def sample_keys(seed: int, first: int, n: int) -> NDArray[np.uint64]:
+    """Return the keys of all random words of n samples; shape (n,)."""
+    return draw_words(mix(np.array([seed], np.uint64))[0], first, n)
+
+
 def sample_key(seed: int, index: int) -> np.uint64:
     """Return the key of all random words of a sample."""
-    key = mix(np.array([seed], np.uint64))[0]
-    return np.uint64(draw_words(key, index, 1)[0])
+    return np.uint64(sample_keys(seed, index, 1)[0])
 
 
 class Randomizer(ABC):
@@ -121,15 +125,20 @@ class RowTrades(ChainRandomizer):
             active = np.flatnonzero((degrees > 0) & (degrees < n_others)).astype(np.int32)
             self._layers.append((np.concatenate((np.zeros(1, np.int64), np.cumsum(degrees))), active))
 
-    def _begin(self) -> Any:
+    def make_rows(self) -> tuple[LayerRows, LayerRows]:
+        """Return the rows of both layers and the working memory of a thread; those of V are room alone."""
         columns = self.graph.v.copy(), np.empty_like(self.graph.v)
-        return [
+        u, v = (
             LayerRows(
                 offsets, active, own, np.empty(offsets.size - 1, np.int64),
                 TradeRoom.make(active.size, int(np.diff(offsets)[active].max(initial=0))),
             )
             for (offsets, active), own in zip(self._layers, columns, strict=True)
-        ]  # fmt: skip
+        )  # fmt: skip
+        return u, v
+
+    def _begin(self) -> Any:
+        return self.make_rows()
 
     def _advance(self, state: Any, key: np.uint64, begin: int, end: int) -> None:
         u, v = state

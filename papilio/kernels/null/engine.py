@@ -11,7 +11,7 @@ its own graphs; a GPU counts one after the other, and draws the next one meanwhi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from math import ceil
@@ -31,9 +31,10 @@ from papilio.kernels.null.cpu import ChainRandomizer, Randomizer, make_randomize
 from papilio.kernels.null.ensemble import MOMENTS, RANKS, Ensemble, moments_of
 from papilio.kernels.null.mixing import PILOT_CHAINS, run_pilot
 from papilio.kernels.null.models import NullModel
+from papilio.kernels.null.small import TIMED, SmallSamples, SmallState
 from papilio.kernels.probe import Prober, TimedProber
-from papilio.kernels.threads import ChunkRunner
-from papilio.motifs import Cell, Granularity, Motif
+from papilio.kernels.threads import ChunkRunner, cut_by_cost, items_in
+from papilio.motifs import Butterfly, Cell, Granularity, Motif
 
 MOST_NOTED = 10**9
 """Largest bias that an answer notes, in thousandths of a standard deviation."""
@@ -50,6 +51,7 @@ class PreparedSamples(Prepared):
     costs: NDArray[np.int64]
     given: Callable[[], Mapping[str, NDArray[np.uint64]]]  # the counts of vertices in the graph itself
     notes: dict[Cell, int]  # cells of the graph as given besides its count
+    small: SmallSamples | None  # counts many samples in one call; None where each is counted like any graph
     decisions: tuple[tuple[str, str], ...]
 
 
@@ -70,7 +72,8 @@ class OnFirstCall:
 class _Found:
     """The counts of one thread; ``vectors`` are of shape (n,) for a layer of n vertices."""
 
-    vectors: dict[str, NDArray[np.uint64]]
+    state: SmallState | None
+    vectors: dict[str, NDArray[np.uint64]] = field(default_factory=dict)
     cells: dict[Cell, int] = field(default_factory=dict)
     work: int = 0
     given: Partial | None = None  # the count in the graph as given, where this thread has counted it
@@ -111,10 +114,13 @@ class SampleEngine(Engine):
         randomizer = self._make_randomizer(graph, model)
         prepared = self._engine.prepare(graph, motif, per)
         count_cost = int(self._engine.work(prepared).sum())
+        small = None
+        if self._device is None and type(motif) is Butterfly and per == "total":
+            small = SmallSamples.of(randomizer)
         notes: dict[Cell, int] = {}
         trades, decisions = 0, prepared.decisions
         if isinstance(randomizer, ChainRandomizer):
-            notes, why = self._choose_trades(randomizer, prepared, motif)
+            notes, why = self._choose_trades(randomizer, prepared, motif, small)
             trades = randomizer.trades_per_step
             steps = f"{plural(ensemble.steps, 'step')} of {plural(trades, 'global trade')}"
             decisions += ((steps, why),)
@@ -127,11 +133,13 @@ class SampleEngine(Engine):
         if randomizer.has_one_realisation():
             why = f"null model {model.name} allows only the given graph: std is 0, z undefined"
             decisions += (("one realisation", why),)
+        if small is not None:
+            decisions += (small.decision,)
         given = OnFirstCall(lambda: self._engine.run(prepared, 0, prepared.n_items).vectors)
-        return PreparedSamples(graph, motif, per, randomizer, costs, given, notes, decisions)
+        return PreparedSamples(graph, motif, per, randomizer, costs, given, notes, small, decisions)
 
     def _choose_trades(
-        self, randomizer: ChainRandomizer, prepared: Prepared, motif: Motif
+        self, randomizer: ChainRandomizer, prepared: Prepared, motif: Motif, small: SmallSamples | None
     ) -> tuple[dict[Cell, int], str]:
         """Set the trades of a step; return what the answer says about them, and the reason."""
         ensemble, why = self.ensemble, "from the graph to a sample; sparse graphs with hubs need more trades in a step"
@@ -146,7 +154,7 @@ class SampleEngine(Engine):
         device = self.drawing_device
         with silent_runs(), nullcontext() if self._device is None else self._device.guard():
             given = self._engine.run(prepared, 0, prepared.n_items).total
-            found = run_pilot(randomizer, count, given, np if device is None else device.xp)
+            found = run_pilot(randomizer, count, given, np if device is None else device.xp, small)
         randomizer.trades_per_step <<= found.doublings
         bias = min(ceil(1000 * found.bias), MOST_NOTED)
         notes = {ensemble.trades_cell: randomizer.trades_per_step, ensemble.bias_cell: bias}
@@ -165,10 +173,12 @@ class SampleEngine(Engine):
         return TimedProber(prepared.costs, lambda: self._time(prepared))
 
     def _time(self, prepared: PreparedSamples) -> float:
-        """Draw and count the first sample; all items take as long in proportion to their costs."""
-        first, began = self.ensemble.given + 1, perf_counter()
-        self.run(prepared, first, first + 1)
-        return (perf_counter() - began) * float(prepared.costs.sum()) / float(prepared.costs[first])
+        """Draw and count the first samples; all items take as long in proportion to their costs."""
+        first = self.ensemble.given + 1
+        end = first + 1 if prepared.small is None else min(first + TIMED, prepared.n_items)
+        began = perf_counter()
+        self.run(prepared, first, end)
+        return (perf_counter() - began) * float(prepared.costs.sum()) / float(prepared.costs[first:end].sum())
 
     def run(
         self,
@@ -180,20 +190,45 @@ class SampleEngine(Engine):
     ) -> Partial:
         """Count in the graphs of the items; ``total`` is the count in the graph as given, where that is an item."""
         require_interval(start, stop, prepared.n_items)
-        runner = ChunkRunner(lambda: _Found({}), self._threads)
+        small = prepared.small
+        runner = ChunkRunner(lambda: _Found(None if small is None else small.make_state()), self._threads)
         guard = nullcontext if self._device is None else self._device.guard
         samples = _SamplesAhead(self, prepared, stop)
 
-        def count(found: _Found, item: int, end: int) -> None:
+        def count(found: _Found, begin: int, end: int) -> None:
             with silent_runs(), guard():
-                self._count_item(prepared, found, item, samples)
+                for item in self._count_small(prepared, found, begin, end):
+                    self._count_item(prepared, found, item, samples)
 
-        n_items = runner.run([(item, item + 1) for item in range(start, stop)], count, cut, tells=True)
+        costs = prepared.costs[start:stop]
+        cuts = [(item, item + 1) for item in range(costs.size)]
+        if small is not None:
+            cuts = cut_by_cost(costs, self._threads, len(bounds) + 1)
+        chunks = [(start + begin, start + end) for begin, end in cuts]
+        n_items = items_in(cuts, runner.run(chunks, count, cut, tells=True))
         given = next((each.given for each in runner.states if each.given is not None), Partial(0, 0, 0))
         cells = {cell: number for each in runner.states for cell, number in each.cells.items()}
         work = sum(each.work for each in runner.states)
         vectors = self._add_up(prepared, [each.vectors for each in runner.states])
         return replace(given, n_items=n_items, work=work, vectors=vectors, cells=cells)
+
+    def _count_small(self, prepared: PreparedSamples, found: _Found, begin: int, end: int) -> Iterable[int]:
+        """Count in the graphs of many items at once; return the other items."""
+        ensemble, small, given = self.ensemble, prepared.small, self.ensemble.given
+        if small is None or found.state is None:
+            return range(begin, end)
+        if begin < given:
+            stops, n = ensemble.stops, min(end, given) - begin
+            counts = small.count(found.state, ensemble.seed, ensemble.samples + begin, n, stops)
+            found.work += counts.size * small.n_wedges
+            for item, totals in enumerate(counts.tolist(), begin):
+                found.cells |= {(item, steps): total for steps, total in zip(stops, totals, strict=True) if total}
+        first = max(begin, given + 1)
+        if first < end:
+            counts = small.count(found.state, ensemble.seed, first - given - 1, end - first, (ensemble.steps,))
+            found.work += counts.size * small.n_wedges
+            found.cells |= {(item,): total for item, total in enumerate(counts[:, 0].tolist(), first) if total}
+        return (given,) if begin <= given < end else ()
 
     def _count_item(self, prepared: PreparedSamples, found: _Found, item: int, samples: _SamplesAhead) -> None:
         ensemble, randomizer = self.ensemble, prepared.randomizer

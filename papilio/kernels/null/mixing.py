@@ -17,6 +17,7 @@ import numpy as np
 
 from papilio.kernels.null.cpu import ChainRandomizer
 from papilio.kernels.null.ensemble import MOST_BIAS, MOST_DOUBLINGS
+from papilio.kernels.null.small import SmallSamples
 
 PILOT_CHAINS = 16
 
@@ -40,7 +41,9 @@ class Pilot(NamedTuple):
     bias: float  # predicted bias of the count after the steps of a sample, in standard deviations
 
 
-def run_pilot(randomizer: ChainRandomizer, count: Callable[[Any], int], given: int, xp: Any) -> Pilot:
+def run_pilot(
+    randomizer: ChainRandomizer, count: Callable[[Any], int], given: int, xp: Any, small: SmallSamples | None = None
+) -> Pilot:
     """Double the steps of a sample until the predicted bias is at most :data:`MOST_BIAS`.
 
     Parameters
@@ -53,11 +56,18 @@ def run_pilot(randomizer: ChainRandomizer, count: Callable[[Any], int], given: i
         The count in the graph itself.
     xp : module
         Of the arrays of the graphs: NumPy, or CuPy.
+    small : SmallSamples, optional
+        Counts the same in many samples at once.
     """
     steps, edges = randomizer.model.steps, xp.sort(_keys(xp, randomizer.graph))
     for doublings in range(MOST_DOUBLINGS + 1):
         stops = [max(1, round(share * steps)) for share in _STOPS] + [steps << each for each in range(1, doublings + 1)]
-        bias = _predict_bias(*_follow(randomizer, count, edges, stops, xp), given, stops)
+        if small is None:
+            shared, counts = _follow(randomizer, count, edges, stops, xp)
+        else:
+            shared, counts = (each.tolist() for each in small.follow(PILOT_SEED, PILOT_CHAINS, stops))
+        shares = [[each / max(int(edges.size), 1) for each in chain] for chain in shared]
+        bias = _predict_bias(shares, counts, given, stops)
         if bias <= MOST_BIAS:
             break
     return Pilot(doublings, bias)
@@ -75,17 +85,17 @@ def _count_shared(xp: Any, edges: Any, keys: Any) -> int:
 
 def _follow(
     randomizer: ChainRandomizer, count: Callable[[Any], int], edges: Any, stops: Sequence[int], xp: Any
-) -> tuple[list[list[float]], list[list[int]]]:
-    """Return for each chain the shares of the edges and the counts at the stops."""
-    shares: list[list[float]] = []
+) -> tuple[list[list[int]], list[list[int]]]:
+    """Return for each chain the number of edges that it shares with the graph, and the counts, at the stops."""
+    shared: list[list[int]] = []
     counts: list[list[int]] = []
     for chain in range(PILOT_CHAINS):
-        shares.append([])
+        shared.append([])
         counts.append([])
         for graph in randomizer.chain(PILOT_SEED, chain, stops):
-            shares[-1].append(_count_shared(xp, edges, _keys(xp, graph)) / max(int(edges.size), 1))
+            shared[-1].append(_count_shared(xp, edges, _keys(xp, graph)))
             counts[-1].append(count(graph))
-    return shares, counts
+    return shared, counts
 
 
 def _mean_and_error(values: Sequence[float]) -> tuple[float, float]:

@@ -7,11 +7,12 @@ graph itself (Zweig and Kaufmann, Soc. Netw. Anal. Min. 1, 2011). Random graphs 
 A work item is a group of starts whose pairs fit in memory. Its pairs are gathered once; then every sample counts the
 common neighbours of these pairs alone. Ranks depend on the degrees alone, so that a pair has the same start and the
 same counter in every sample. Each thread draws whole samples, and has a number for each pair; these are added up.
+Samples of small graphs are drawn and compared many at a time (:mod:`papilio.kernels.null.small`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,7 @@ from papilio.kernels.engine import Partial, Prepared, StopCheck, never_cut, requ
 from papilio.kernels.memory import LEAST_ROOM, ROOM_PER_EDGE
 from papilio.kernels.null.cpu import ChainRandomizer, RowTrades
 from papilio.kernels.null.models import NullModel
+from papilio.kernels.null.small import TIMED, PairRows, SmallSamples
 from papilio.kernels.probe import Prober, TimedProber
 from papilio.kernels.project.cpu import BLOCK_ROWS, PreparedProjection, ProjectionCpu
 from papilio.kernels.project.loops import Ids32, PairState, count_pairs, count_reached
@@ -41,6 +43,7 @@ class PreparedSampled(Prepared):
     plain: PreparedProjection  # of the same pairs without a test
     motif: Projection
     randomizer: ChainRandomizer
+    small: SmallSamples | None  # compares many samples in one call; None where each is indexed like any graph
     ranks: Ids32  # of each vertex of the layer
     ends: NDArray[np.int64]  # pairs of all starts before each one, and of all; shape (n_starts + 1,)
     bounds: NDArray[np.int64]  # starts at which groups begin, and their number; shape (n_items + 1,)
@@ -54,6 +57,11 @@ class PreparedSampled(Prepared):
     @property
     def ids_v(self) -> Ids32:
         return self.plain.ids_v
+
+    @property
+    def n_samples(self) -> int:
+        assert self.motif.samples is not None, "set with the test"
+        return self.motif.samples
 
     def sample(self, index: int) -> WedgeRows:
         """Return the rows of a random graph."""
@@ -104,16 +112,31 @@ class SampledProjectionCpu(CpuEngine):
         )
         if randomizer.has_one_realisation():
             decisions += (("one realisation", "the degrees allow no other graph: all p-values are 1"),)
+        small = SmallSamples.of(randomizer, motif.layer)
+        if small is not None:
+            decisions += (small.decision,)
         order = question.order
         ranks = np.empty(order.size, np.int32)
         ranks[order] = np.arange(order.size, dtype=np.int32)
-        return PreparedSampled(plain, motif, randomizer, ranks, ends, np.array(bounds, np.int64), costs, decisions)
+        cuts = np.array(bounds, np.int64)
+        return PreparedSampled(plain, motif, randomizer, small, ranks, ends, cuts, costs, decisions)
 
     def prober(self, prepared: PreparedSampled) -> Prober:
         return TimedProber(prepared.costs, lambda: self._time(prepared))
 
     def _time(self, prepared: PreparedSampled) -> float:
-        """Draw a sample and count its wedges: all items take as long for each sample, but for their shares of these."""
+        """Draw a sample and count its wedges: all items take as long for each sample, but for their shares of these.
+
+        Of a small graph some samples are compared with the pairs of the first item.
+        """
+        if prepared.small is not None:
+            pairs, common, *_ = self._gather(prepared, 0)
+            make_tables, compare = self._comparison(prepared, 0, pairs, common)
+            state = make_tables(), np.zeros(len(pairs), np.int32)
+            compare(*state, 0, 1)  # loads the code
+            began = run_clock()
+            compare(*state, 0, TIMED)
+            return prepared.n_items * prepared.n_samples * (run_clock() - began) / TIMED
         items, tables = prepared.plain.index.items, prepared.tables()
         count_total(prepared.plain.index.rows, items, 0, 0, tables)  # loads the code
         began = run_clock()
@@ -121,7 +144,7 @@ class SampledProjectionCpu(CpuEngine):
         drawn_s = run_clock() - began
         count_total(rows, items, 0, items.size, tables)
         counted_s = run_clock() - began - drawn_s
-        return float(prepared.motif.samples or 0) * (prepared.n_items * drawn_s + counted_s)
+        return prepared.n_samples * (prepared.n_items * drawn_s + counted_s)
 
     def run(
         self,
@@ -138,7 +161,7 @@ class SampledProjectionCpu(CpuEngine):
         while end < stop and not cut():
             pairs, *numbers = self._gather(prepared, end)
             reached = self._compare(prepared, end, pairs, numbers[0], (start, stop))
-            p_values = (1 + reached) / (1 + int(prepared.motif.samples or 0))
+            p_values = (1 + reached) / (1 + prepared.n_samples)
             kept = np.flatnonzero(p_values <= float(prepared.motif.fdr or 0))
             total += kept.size
             for at in range(0, kept.size, BLOCK_ROWS):
@@ -170,21 +193,47 @@ class SampledProjectionCpu(CpuEngine):
         self, prepared: PreparedSampled, group: int, pairs: Ids32, common: Ids32, span: tuple[int, int]
     ) -> NDArray[np.int64]:
         """Return in how many samples each pair has as many common neighbours, or more; shape (n_pairs,)."""
-        begin, end = prepared.bounds[group : group + 2].tolist()
-        starts = prepared.plain.index.items[begin:end]
-        offsets = prepared.ends[begin : end + 1] - prepared.ends[begin]
-        ends = np.minimum(prepared.ranks[pairs[:, 0]], prepared.ranks[pairs[:, 1]])  # the start is the later one
-        n_samples, finished = int(prepared.motif.samples or 0), list[None]()
+        make_tables, compare = self._comparison(prepared, group, pairs, common)
+        n_samples, finished = prepared.n_samples, list[None]()
+        chunks = [(index, index + 1) for index in range(n_samples)]
+        if prepared.small is not None:
+            chunks = cut_by_cost(np.full(n_samples, prepared.costs[group] // n_samples), self.threads)
 
-        def compare(state: tuple[Tables, Ids32], first: int, last: int) -> None:
-            for index in range(first, last):
-                count_reached(prepared.sample(index), starts, offsets, ends, common, *state)
-                finished.append(None)
-                say_passed(group - span[0], len(finished) / (n_samples * (span[1] - group)))
+        def compare_some(state: tuple[Any, Ids32], first: int, last: int) -> None:
+            compare(*state, first, last)
+            finished.append(None)
+            say_passed(group - span[0], len(finished) / (len(chunks) * (span[1] - group)))
 
-        runner = ChunkRunner(lambda: (prepared.tables(), np.zeros(len(pairs), np.int32)), self.threads)
-        runner.run([(index, index + 1) for index in range(n_samples if len(pairs) else 0)], compare)
+        runner = ChunkRunner(lambda: (make_tables(), np.zeros(len(pairs), np.int32)), self.threads)
+        runner.run(chunks if len(pairs) else [], compare_some)
         total = np.zeros(len(pairs), np.int64)
         for _, reached in runner.states:
             total += reached
         return total
+
+    def _comparison(
+        self, prepared: PreparedSampled, group: int, pairs: Ids32, common: Ids32
+    ) -> tuple[Callable[[], Any], Callable[[Any, Ids32, int, int], None]]:
+        """Return what makes the tables of a thread, and what compares the pairs of a group with samples.
+
+        The latter takes tables, a number for each pair, to which it adds, and the first sample and the end.
+        """
+        small, seed = prepared.small, prepared.motif.seed
+        if small is not None:
+            assert seed is not None, "set with the test"
+            rows = PairRows.of(pairs, common, max(prepared.ids_u.size, prepared.ids_v.size))
+
+            def compare_small(state: Any, reached: Ids32, first: int, last: int) -> None:
+                small.compare(state, seed, first, last - first, rows, reached)
+
+            return small.make_state, compare_small
+        begin, end = prepared.bounds[group : group + 2].tolist()
+        starts = prepared.plain.index.items[begin:end]
+        offsets = prepared.ends[begin : end + 1] - prepared.ends[begin]
+        ends = np.minimum(prepared.ranks[pairs[:, 0]], prepared.ranks[pairs[:, 1]])  # the start is the later one
+
+        def compare(tables: Tables, reached: Ids32, first: int, last: int) -> None:
+            for index in range(first, last):
+                count_reached(prepared.sample(index), starts, offsets, ends, common, tables, reached)
+
+        return prepared.tables, compare

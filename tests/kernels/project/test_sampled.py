@@ -13,7 +13,9 @@ import scipy
 from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph
+from papilio.kernels import threads
 from papilio.kernels.engine import Partial, fold_partials
+from papilio.kernels.null import small
 from papilio.kernels.null.cpu import make_randomizer
 from papilio.kernels.null.fitness import solve_chances
 from papilio.kernels.null.models import NullModel
@@ -30,13 +32,13 @@ Row = tuple[tuple[int, int], tuple[float, ...]]
 def list_pairs(
     graph: BipartiteGraph,
     motif: Projection,
-    threads: int = 1,
+    n_threads: int = 1,
     cuts: tuple[int, ...] = (),
     *,
     counted: bool = True,
 ) -> tuple[dict[tuple[int, int], tuple[float, ...]], Partial]:
     """Return the numbers of each pair that is listed, and the partial of all items, which counting finds too."""
-    engine: Any = load_engine(motif, "cpu", threads, listing=Listing())
+    engine: Any = load_engine(motif, "cpu", n_threads, listing=Listing())
     assert isinstance(engine, SampledProjectionCpu)
     prepared, rows = engine.prepare(graph, motif, "total"), list[Row]()
 
@@ -51,9 +53,17 @@ def list_pairs(
     found = dict(rows)
     assert len(found) == len(rows) == partial.total
     if counted:
-        counter: Any = load_engine(motif, "cpu", threads)
+        counter: Any = load_engine(motif, "cpu", n_threads)
         assert counter.run(counter.prepare(graph, motif, "total"), 0, prepared.n_items) == partial
     return found, partial
+
+
+@pytest.fixture(params=["at once", "one by one"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ways to draw and compare samples: many in a call, in several calls here, and one."""
+    if request.param == "one by one":
+        monkeypatch.setattr(small, "FEW_WEDGES", -1)
+    monkeypatch.setattr(threads, "SERIAL_COST", 1)
 
 
 def asked(layer: PairSide, min_common: int = 1, samples: int = 50, **others: Any) -> Projection:
@@ -111,6 +121,7 @@ HUBS = BipartiteGraph.from_edges(
 """Rows of more than 255 entries, which have counters of their own."""
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("layer", ["u", "v"])
 @pytest.mark.parametrize("graph", [skewed_graph(5, 60, 45, 500), HUBS], ids=["skewed", "hubs"])
 def test_p_values_are_those_of_the_samples_by_definition(graph: BipartiteGraph, layer: PairSide) -> None:
@@ -135,6 +146,7 @@ def test_p_values_are_those_of_the_samples_by_definition(graph: BipartiteGraph, 
     assert {pair: row[-1] for pair, row in found.items()} != {pair: row[-1] for pair, row in other.items()}
 
 
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("cuts", [(), (1, 2, 5)])
 def test_neither_threads_nor_groups_nor_splits_change_a_bit(
     cuts: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
@@ -145,8 +157,8 @@ def test_neither_threads_nor_groups_nor_splits_change_a_bit(
     monkeypatch.setattr(sampled, "ROOM_PER_EDGE", 0)
     monkeypatch.setattr(sampled, "BLOCK_ROWS", 7)
     monkeypatch.setattr(cpu, "BLOCK_ROWS", 5)
-    for threads in (1, 3):
-        parts, several = list_pairs(graph, motif, threads, cuts)
+    for n_threads in (1, 3):
+        parts, several = list_pairs(graph, motif, n_threads, cuts)
         assert parts == whole
         assert several.n_items > 5 > one.n_items
         assert several.total == one.total > 1000
