@@ -122,7 +122,9 @@ class Question:
         rule = f"{self.motif.name}s{self.row.condition} are {does} on {place}"
         if choice in ENGINES and choice not in names:
             expected = " or ".join(map(repr, (*names, "auto")))
-            raise UnsupportedError(f"{rule}, and engine is {choice!r}; give {expected}")
+            raise UnsupportedError(
+                f"{rule}, and engine is {choice!r}; give {expected} (papilio plan shows how long that takes)"
+            )
         return (names[0], rule) if choice in ("auto", *names) and len(names) == 1 else (choice, "")
 
     @property
