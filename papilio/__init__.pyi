@@ -20,6 +20,8 @@ from papilio.api.partition import partition as partition
 from papilio.api.plan import plan as plan
 from papilio.api.project import project as project
 from papilio.api.projection_call import ProjectedRows as ProjectedRows
+from papilio.api.randomize import RandomGraphs as RandomGraphs
+from papilio.api.randomize import randomize as randomize
 from papilio.api.read import Graph as Graph
 from papilio.api.read import read as read
 from papilio.api.significance import significance as significance

@@ -70,6 +70,7 @@ _COMMANDS = {
     "count": ("count:count", "Count a motif in a graph."),
     "estimate": ("count:estimate", "Estimate a count by random probes, with an interval."),
     "significance": ("count:significance", "Compare a count with the counts of random graphs."),
+    "randomize": ("stores:randomize", "Draw random graphs like a graph: stores or tables of edges."),
     "census": ("measure:census", "Count the butterflies of a signed graph by class."),
     "enumerate": ("count:enumerate_", "List every occurrence of a motif, as rows."),
     "project": ("count:project", "Project to one layer: pairs with weights and q-values."),

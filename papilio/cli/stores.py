@@ -23,6 +23,7 @@ from papilio.cli.options import (
     THREADS,
     TIME_FLAG,
     CommandGroup,
+    integer,
     read_store,
     reading_options,
     size,
@@ -38,6 +39,7 @@ from papilio.cli.report import (
     show_progress,
 )
 from papilio.cli.tables import take_target, with_rows
+from papilio.kernels.null.models import NULL_NAMES
 from papilio.motifs import GRANULARITIES, Motif
 from papilio.partitioning.cut_request import STRATEGIES
 from papilio.storage.formats import FORMATS
@@ -200,6 +202,41 @@ def _add_model(model: type[Model]) -> None:
 
 for _model in (Rmat, PowerLaw, Planted, Blocks, Complete):
     _add_model(_model)
+
+
+@click.command()
+@STORE
+@click.argument("output", type=click.Path())
+@click.option(
+    "--null", type=click.Choice(NULL_NAMES), default="degrees", show_default=True,
+    help="What random graphs share with the graph: the degree of each vertex, these on average, the number of edges or "
+    "all edges.",
+)  # fmt: skip
+@click.option("--samples", type=integer, default=1, show_default=True, metavar="N", help="Random graphs.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the random graphs.")
+@click.option("--steps", type=integer, metavar="N", help="Steps of the chain to a sample, as of papilio significance.")
+@click.option(
+    "--trades", type=integer, metavar="N", help="Global trades of the chain to a sample, in the place of steps."
+)
+@click.option("--overwrite", is_flag=True, help="Replace an existing table.")
+@JSON_FLAG
+def randomize(store: str, output: str, as_json: bool, overwrite: bool, **options: Any) -> None:
+    """Draw random graphs like the graph STORE: those that papilio significance counts, with the same seed.
+
+    OUTPUT is a graph store, or a table of edges by its suffix (.csv, .tsv, .parquet, .json, .jsonl, .arrow); of several
+    samples it is a directory of stores, 0, 1, ... The paths go to standard output.
+
+    \b
+    papilio randomize STORE random.csv
+    papilio randomize STORE randoms --samples 100 --seed 7
+    """
+    made = papilio.randomize(store, **{name: value for name, value in options.items() if value is not None})
+    paths = made.save(output, overwrite=overwrite)
+    if as_json:
+        print_json({"null": made.null, "seed": made.seed, "trades": made.trades, "paths": paths})
+        return
+    click.echo("\n".join(paths))
+    say(repr(made))
 
 
 @click.command(cls=MotifGroup, motif_flag=True)
