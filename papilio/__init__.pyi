@@ -62,6 +62,8 @@ from papilio.partitioning.partition import open_partition as open_partition
 from papilio.storage.reading import clear_conversions as clear_conversions
 from papilio.storage.reading import list_conversions as list_conversions
 from papilio.storage.store import GraphStore as GraphStore
+from papilio.tasks.citing import citation as citation
+from papilio.tasks.citing import show_versions as show_versions
 from papilio.tasks.directory import JobDirectory as JobDirectory
 from papilio.tasks.job_remote import cancel_job as cancel_job
 from papilio.tasks.job_remote import read_job_log as read_job_log

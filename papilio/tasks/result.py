@@ -25,6 +25,7 @@ from papilio.storage.files import slices_of
 from papilio.storage.labelled import LabelledGraph, Vectors, plain_labels
 from papilio.storage.records import table_rows
 from papilio.storage.store import GraphStore
+from papilio.tasks.citing import describe_count
 from papilio.tasks.job import Movement
 from papilio.tasks.machine import WorkerInfo
 from papilio.tasks.plan import Decision
@@ -212,6 +213,10 @@ class CountResult(answers.Answer):
         else:
             counts = {name: self.vectors.by_id(name) for name in self.vectors}
             charts.draw_distribution(axes, counts, f"count of {self.motif.title}")
+
+    def methods(self) -> str:
+        """Return a paragraph on how the answer was made, and references, for a publication."""
+        return describe_count(self)
 
     @property
     def work_per_second(self) -> float | None:

@@ -27,6 +27,7 @@ from papilio.registry import motif_row
 from papilio.storage import answers
 from papilio.storage.labelled import Vectors
 from papilio.storage.records import table_rows
+from papilio.tasks.citing import describe_significance
 from papilio.tasks.many_tests import CONFIDENCE, Corrected, correct, interval_of_share
 from papilio.tasks.result import CountResult, TopValue, find_top_values
 
@@ -404,6 +405,14 @@ class SignificanceResult(CountResult):
             f"{too_few}with more of them the mean count is {chains.mean / len(stops):.6g}, "
             f"{abs(off) / error if error else inf:.1f} standard errors away: increase steps (--steps)"
         )
+
+    @property
+    def n_tests(self) -> int:
+        """How many p-values are corrected together: of the sizes or vertices whose count varies."""
+        return int(self._tests[0].size)
+
+    def methods(self) -> str:
+        return describe_significance(self)
 
     @property
     def headline(self) -> str:
