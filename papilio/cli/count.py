@@ -186,7 +186,7 @@ def significance(
 
     \b
     papilio significance butterfly STORE
-    papilio significance butterfly 1990.csv 1991.csv 1992.csv --output z.csv
+    papilio significance butterfly 1990.csv 1991.csv --output z.csv
     papilio significance butterfly STORE --null edges --samples 10000 --seed 7
     papilio significance butterfly STORE --per vertex --output scores.csv
     papilio significance balanced-butterfly STORE

@@ -10,7 +10,7 @@ from papilio import charts
 from papilio.arguments import plural
 from papilio.registry import motif_row
 from papilio.storage import answers
-from papilio.tasks.significance import SignificanceResult
+from papilio.tasks.significance import CORRECTIONS, SignificanceResult
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -59,7 +59,8 @@ class SignificanceResults(answers.Answer, Mapping[Any, SignificanceResult]):
         first = self._first
         if first.per == "vertex":
             return answers.stack_tables("graph", {name: each.to_arrow() for name, each in self.items()})
-        return answers.rows_table(self.rows(), ("graph", *motif_row(first.motif).key, *first.total.row))
+        names = ("graph", *motif_row(first.motif).key, *first.total.row, *CORRECTIONS)
+        return answers.rows_table(self.rows(), names)
 
     def _preview(self) -> answers.Preview:
         rows = self.rows()
