@@ -18,7 +18,7 @@ from tests.conftest import ROOT
 PACKAGE = ROOT / "papilio"
 
 LAYERS = [
-    ("errors", "signals", "arguments", "motifs", "version", "extras", "settings"),
+    ("errors", "system_errors", "signals", "arguments", "motifs", "version", "extras", "settings"),
     ("graph", "parts", "charts"),
     ("storage",),
     ("kernels",),

@@ -165,7 +165,7 @@ def test_a_record_that_can_neither_be_written_nor_cut_off_is_an_error_of_the_sto
             patch.setattr(os, "write", write_some)
             patch.setattr(os, "ftruncate", refuse)
             for _ in range(2):
-                with pytest.raises(StoreError, match=r"its 1 records are kept: make room, then resume"):
+                with pytest.raises(StoreError, match=r"to the 1 that are kept \(.*\); free space there, then resume"):
                     ledger.append({"n": 1})
         assert os.ftruncate is cut
         ledger.append({"n": 2})

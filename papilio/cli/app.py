@@ -31,6 +31,7 @@ from papilio.errors import (
 )
 from papilio.kernels.announce import silent_compiling
 from papilio.signals import check
+from papilio.system_errors import explain, place_of
 from papilio.version import __version__
 
 EXIT_CODES: tuple[tuple[type[PapilioError], int, str], ...] = (
@@ -109,7 +110,7 @@ def _ended_with_its_reader() -> Iterator[None]:
             pipes.register(stream.fileno(), 0)
         closed = [descriptor for descriptor, _ in pipes.poll(0)]
         if not closed:
-            raise ClusterError(f"a connection broke ({error}); try again") from error
+            raise ClusterError(f"a connection broke {explain(error)}") from error
         for descriptor in closed:  # discard the remaining output
             os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
         sys.exit(PIPE_CLOSED)
@@ -195,7 +196,7 @@ def run(args: list[str] | None = None) -> NoReturn:
         sys.exit(exit_code_of(error))
     except OSError as error:
         check()
-        click.echo(f"papilio: the system reports an error ({error}); check free space and permissions", err=True)
+        click.echo(f"papilio: the system reports an error{place_of(error)} {explain(error)}", err=True)
         sys.exit(exit_code_of(StoreError()))
     except Exception:
         check()  # libraries turn an exception raised by a signal into their own errors

@@ -33,6 +33,7 @@ from papilio.cluster.sbatch import SbatchSpec, render_count
 from papilio.errors import StoreError
 from papilio.motifs import Motif
 from papilio.storage.files import atomic_file, check_file
+from papilio.system_errors import explain
 
 
 @click.command()
@@ -246,5 +247,5 @@ def _write_script(
             scratch.write_text(script, encoding="utf-8")
             scratch.chmod(0o755)
     except OSError as error:
-        raise StoreError(f"{output}: cannot be written ({error.strerror}); choose another file") from error
+        raise StoreError(f"{output}: cannot be written {explain(error, 'or choose another file')}") from error
     say(f"wrote {output}; submit it: sbatch {output}")

@@ -41,6 +41,7 @@ from papilio.motifs import MaximalBiclique
 from papilio.storage.answers import rows_table
 from papilio.storage.files import atomic_file, check_file
 from papilio.storage.layers import show_sizes
+from papilio.system_errors import explain
 from papilio.tasks.result import CountResult
 
 _COUNT_OPTIONS = with_options(STORE, BUDGET_OPTIONS, JOB_FLAG, CLUSTER_OPTIONS, RUN_OPTIONS)
@@ -394,4 +395,4 @@ def _draw(result: CensusResult, path: Path, overwrite: bool) -> None:
         with atomic_file(path, overwrite) as scratch:
             Path(scratch).write_bytes(figure.svg if path.suffix == ".svg" else figure.png)
     except OSError as error:
-        raise StoreError(f"{path}: cannot write the figure ({error.strerror or error})") from error
+        raise StoreError(f"{path}: cannot write the figure {explain(error)}") from error

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from papilio.errors import StoreError
+from papilio.system_errors import explain
 
 if TYPE_CHECKING:
     from distributed import Security
@@ -77,8 +78,8 @@ def write_credentials(folder: Path) -> None:
                 file.write(text)
     except OSError as error:
         raise StoreError(
-            f"{folder}: cannot write credentials there ({error.strerror}); choose a new directory inside one that "
-            f"you can write to"
+            f"{folder}: cannot write credentials there "
+            f"{explain(error, 'or choose a new directory inside one that you can write to')}"
         ) from error
 
 

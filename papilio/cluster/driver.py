@@ -38,6 +38,7 @@ from papilio.signals import check, finishing, removed_at_end, uninterrupted
 from papilio.storage.answers import read_partial_shard
 from papilio.storage.labelled import Vectors
 from papilio.storage.listings import ListingShard, count_missing_rows
+from papilio.system_errors import explain
 from papilio.tasks.fold import Fold
 from papilio.tasks.job import (
     JobSpec,
@@ -96,8 +97,8 @@ def run_directory(parent: Path, *, private: bool = False) -> Iterator[str]:
             if path.is_dir():
                 raise
             raise StoreError(
-                f"{parent}: cannot create a directory for partial results ({error.strerror}); choose an output in a "
-                f"directory that this process and all workers can write to"
+                f"{parent}: cannot create a directory for partial results "
+                f"{explain(error, 'or choose an output in a directory that this process and all workers can write to')}"
             ) from error
         finally:
             for _ in range(_REMOVAL_ATTEMPTS):

@@ -30,6 +30,7 @@ from papilio.extras import how_to_install
 from papilio.kernels.device.discovery import missing_for_gpu
 from papilio.kernels.engine import EngineChoice, EngineName
 from papilio.signals import requested
+from papilio.system_errors import explain, place_of
 from papilio.tasks.job import JobSpec, LeaseTask, PrepareTask
 from papilio.tasks.lease_scheduler import MAX_ATTEMPTS
 from papilio.tasks.machine import WorkerInfo, describe_worker
@@ -213,8 +214,8 @@ def machine_errors_named(where: str) -> Iterator[None]:
         raise CapacityError(f"{where}: out of memory ({error}); use workers with more memory") from None
     except OSError as error:
         raise WorkerError(
-            f"{where}: a resource of the machine is exhausted ({type(error).__name__}: {error}); make room (open "
-            f"files: ulimit -n; disk: df), run papilio doctor, then count again"
+            f"{where}: the system reports an error{place_of(error)} "
+            f"{explain(error, 'run papilio doctor there, then count again')}"
         ) from error
 
 

@@ -86,8 +86,8 @@ class DaskPool(Executor):
     in_process = False
     workers: tuple[WorkerInfo, ...] = ()  # as found at the start or the last refresh
     remedy = (
-        "a worker that ends at once may have run out of memory; make room (memory: free; processes: ulimit -u; open "
-        "files: ulimit -n; temporary files: df, another TMPDIR), run papilio doctor, or use --cluster inline"
+        "a worker that ends at once may have run out of memory; check memory (free), processes (ulimit -u), open files "
+        "(ulimit -n) and the directory of temporary files (df, TMPDIR), run papilio doctor, or use --cluster inline"
     )
     """Advice for a cluster that does not start."""
 

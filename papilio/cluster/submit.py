@@ -42,6 +42,7 @@ from papilio.errors import (
 )
 from papilio.kernels.engine import EngineChoice
 from papilio.storage.ledger import find_holder
+from papilio.system_errors import explain
 from papilio.tasks.directory import JobDirectory
 from papilio.tasks.job import JobSpec, digest, open_job_partition
 from papilio.tasks.job_remote import JobLog
@@ -424,7 +425,7 @@ def find_folder_problem(folder: str, probe: str) -> str | None:
     except FileNotFoundError:
         return f"{folder} does not exist there, or is a different directory"
     except OSError as error:
-        return f"{folder} cannot be written to there ({error.strerror})"
+        return f"{folder} cannot be written to there {explain(error)}"
     return None
 
 
@@ -437,7 +438,7 @@ def _require_folder(client: Client, folder: Path) -> None:
         path.write_text(probe, encoding="utf-8")
         answers = client.run(ask, str(folder), probe, on_error="return")
     except OSError as error:
-        raise InputError(f"{folder} cannot be written to ({error.strerror})") from error
+        raise InputError(f"{folder} cannot be written to {explain(error)}") from error
     finally:
         path.unlink(missing_ok=True)
     for address, problem in answers.items():

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from papilio.cluster.executor import OWN_CLUSTERS
 from papilio.errors import InputError
+from papilio.system_errors import reason_of
 
 
 def find_stranger(path: Path) -> str | None:
@@ -22,7 +23,7 @@ def find_stranger(path: Path) -> str | None:
         try:
             found = place.stat()
         except OSError as error:
-            return f"{place} cannot be examined ({error.strerror})"
+            return f"{place} cannot be examined ({reason_of(error)})"
         if found.st_uid not in (os.geteuid(), 0):
             return f"{place} belongs to {_name_of(found.st_uid)}"
         if stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX:

@@ -377,7 +377,7 @@ def write_disk_rows(
     del degree_u, degree_v
     ranks: dict[Layer, tuple[Ids, Ids]] = {"u": (u.rank, v.rank), "v": (v.rank, u.rank)}
     plan = plan_sort(int(u.indptr[-1]), largest_batch(store), free_bytes, threads, with_edges)
-    with os_errors_named(place.parent, "use a scratch directory with more space"):
+    with os_errors_named(place.parent, "or use another scratch directory"):
         scratch = Path(tempfile.mkdtemp(prefix=".papilio-rows-", dir=place.parent))
     rows = DiskRows(scratch, u, v, with_edges)
     with ExitStack() as stack:

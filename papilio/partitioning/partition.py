@@ -33,6 +33,7 @@ from papilio.parts import Block, Layer, Part, PartitionKind, PartSizes, join_blo
 from papilio.registry import MOTIF_ROWS, motif_row
 from papilio.storage.files import atomic_directory, filesystem_of, read_file, require_files
 from papilio.storage.records import read_manifest, seal_json, write_record
+from papilio.system_errors import explain
 
 PARTITION_NAME = "partition.json"
 """The file that makes a directory a partition; written last."""
@@ -285,7 +286,7 @@ def open_partition(path: str | os.PathLike[str]) -> Partition:
             f"{name} has no {PARTITION_NAME}: it is not a partition of a graph; create one with papilio partition"
         ) from error
     except OSError as error:
-        raise StoreError(f"{name}: {PARTITION_NAME} cannot be read ({error})") from error
+        raise StoreError(f"{name}: {PARTITION_NAME} cannot be read {explain(error)}") from error
     manifest = PartitionManifest.from_json(text, f"{name}/{PARTITION_NAME}")
     sizes = [(f"blocks/{info.name}/{file.name}", file.n_bytes) for info in manifest.blocks for file in info.files]
     require_files(filesystem, root, name, sizes, "partition", blocks.PARTITION_ADVICE)

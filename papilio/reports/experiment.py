@@ -36,6 +36,7 @@ from papilio.storage.ledger import read_ledger, write_durably
 from papilio.storage.reading import GraphOptions
 from papilio.storage.records import read_json, read_record, require_format, seal_json, write_record
 from papilio.storage.store import GraphStore, open_store
+from papilio.system_errors import explain
 from papilio.tasks.job import digest, require_kind
 from papilio.version import __version__
 
@@ -232,7 +233,7 @@ def _check_root(path: str | os.PathLike[str]) -> Path:
     try:
         names = sorted(entry.name for entry in os.scandir(root))
     except OSError as error:
-        raise InputError(f"{root} is not a directory ({error.strerror}); choose another one") from error
+        raise InputError(f"{root} is not a directory {explain(error, 'or choose another one')}") from error
     foreign = [name for name in names if name != "graphs" and not name.startswith(".")]
     if foreign:
         raise InputError(f"{root} contains {foreign[0]} and is not a scaling experiment; choose another directory")
@@ -262,7 +263,7 @@ def _begin_experiment(root: Path, experiment: Experiment) -> ExperimentDirectory
         for name in ("points", "jobs"):
             (root / name).mkdir(exist_ok=True)
     except OSError as error:
-        raise StoreError(f"{root}: cannot be written ({error.strerror}); choose another directory") from error
+        raise StoreError(f"{root}: cannot be written {explain(error, 'or choose another directory')}") from error
     return ExperimentDirectory(root)
 
 
@@ -463,7 +464,7 @@ def _generate(root: Path, model: Model, seed: int, numbers: Sequence[int]) -> di
     try:
         (root / "graphs").mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StoreError(f"{root}: cannot be written ({error.strerror}); choose another directory") from error
+        raise StoreError(f"{root}: cannot be written {explain(error, 'or choose another directory')}") from error
     return {number: _open_or_generate(root / "graphs" / f"w{number}", each, seed) for number, each in grown.items()}
 
 

@@ -33,6 +33,7 @@ from papilio.reports.experiment import Experiment, ExperimentDirectory, RunRecor
 from papilio.reports.timeline import TimelineMeasures, measure_timeline, run_wall_s, timeline_of
 from papilio.storage.ledger import Ledger, find_holder, write_durably
 from papilio.storage.store import open_store
+from papilio.system_errors import explain
 from papilio.tasks.directory import JobDirectory
 from papilio.tasks.job import LeaseResult
 from papilio.tasks.machine import WorkerInfo
@@ -172,7 +173,7 @@ def _discard(job: Path) -> None:
     try:
         shutil.rmtree(job)
     except OSError as error:
-        raise StoreError(f"{job}: an unfinished run cannot be removed ({error.strerror})") from error
+        raise StoreError(f"{job}: an unfinished run cannot be removed {explain(error)}") from error
 
 
 def _require_workers(result: CountResult, workers: int) -> None:

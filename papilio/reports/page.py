@@ -47,6 +47,7 @@ from papilio.storage.ledger import write_durably
 from papilio.storage.records import write_record
 from papilio.storage.store import open_store
 from papilio.storage.vertex_names import read_names
+from papilio.system_errors import explain
 from papilio.tasks.job import LeaseResult
 from papilio.tasks.machine import WorkerInfo
 
@@ -259,7 +260,7 @@ def _output_directory(root: Path, output: str | os.PathLike[str] | None, overwri
     try:
         target.mkdir(exist_ok=True)
     except OSError as error:
-        raise StoreError(f"{target}: cannot be created ({error.strerror}); choose another output") from error
+        raise StoreError(f"{target}: cannot be created {explain(error, 'or choose another output')}") from error
     return target
 
 
@@ -339,7 +340,7 @@ def _write_files(target: Path, results: Mapping[str, Any], figures: Sequence[Fig
                 with atomic_file(folder / f"{figure.name}.{kind}") as scratch:
                     scratch.write_bytes(content)
     except OSError as error:
-        raise StoreError(f"{folder}: cannot be written ({error.strerror or error}); make room") from error
+        raise StoreError(f"{folder}: cannot be written {explain(error)}") from error
     path = target / _PAGE
     write_durably(path, page)
     return path

@@ -487,7 +487,7 @@ def _scratch_directory(target: Path, temp_dir: InputPath | None) -> Iterator[Pat
     parent = target.parent if temp_dir is None else local_path(Path(temp_dir) / "scratch").parent
     try:
         with (
-            os_errors_named(parent, "there is not enough space for scratch files; use another temp_dir"),
+            os_errors_named(parent, "or use another temp_dir"),
             tempfile.TemporaryDirectory(dir=parent, prefix=f".{target.name}.convert-") as scratch,
             removed_at_end(scratch),
         ):

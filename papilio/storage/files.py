@@ -27,24 +27,21 @@ from papilio.errors import InputError, StoreError
 from papilio.extras import missing_package
 from papilio.signals import removed_at_end, uninterrupted
 from papilio.storage.records import require_size
+from papilio.system_errors import explain, place_of
 
 MANIFEST_NAME = "graph.json"
 """The file that makes a directory a graph store; written last."""
 
 
 @contextmanager
-def os_errors_named(
-    path: str | os.PathLike[str], advice: str = "check that it exists and has free space"
-) -> Iterator[None]:
-    """Turn an OSError of the block into a StoreError that names the affected file (else ``path``)."""
+def os_errors_named(path: str | os.PathLike[str], after: str = "") -> Iterator[None]:
+    """Turn an OSError of the block into a StoreError that names ``path`` and the file; ``after`` follows its remedy."""
     try:
         yield
     except OSError as error:
         where = os.fspath(path)
-        named = "" if error.filename is None or str(error.filename) == where else f" at {error.filename}"
-        raise StoreError(
-            f"{where}: the system reports an error ({error.strerror or error}{named}); {advice}"
-        ) from error
+        named = "" if error.filename == where else place_of(error)
+        raise StoreError(f"{where}: the system reports an error{named} {explain(error, after)}") from error
 
 
 def is_url(path: str | os.PathLike[str]) -> bool:
@@ -86,7 +83,7 @@ def _fsspec_of(url: str) -> tuple[arrow_fs.FileSystem, str]:
 
 
 def _unreachable(url: str, error: Exception) -> StoreError:
-    return StoreError(f"{url}: cannot be reached ({error}); use a local path or another URL")
+    return StoreError(f"{url}: cannot be reached {explain(error, 'use a local path or another URL')}")
 
 
 def read_file(filesystem: arrow_fs.FileSystem, path: str) -> bytes:
@@ -177,10 +174,10 @@ def atomic_directory(
     try:
         scratch.mkdir()
     except OSError as error:
-        raise StoreError(f"{target.parent}: cannot create a directory there ({error.strerror})") from error
+        raise StoreError(f"{target.parent}: cannot create a directory there {explain(error)}") from error
     with removed_at_end(scratch):
         try:
-            with os_errors_named(target, "check that its directory exists and has free space"):
+            with os_errors_named(target):
                 yield scratch
                 check_replaceable(target, overwrite, marker)
                 with uninterrupted():
@@ -240,7 +237,7 @@ def atomic_file(path: str | os.PathLike[str], overwrite: bool = True) -> Iterato
     scratch = _sibling(target, "new")
     with (
         removed_at_end(scratch),
-        os_errors_named(target, "check that its directory exists and has free space"),
+        os_errors_named(target),
     ):
         if target.is_dir():
             raise StoreError(f"{target} is a directory; choose a file name")
@@ -303,7 +300,7 @@ class ArrayFile:
     def _problem(self, what: str, error: OSError) -> StoreError:
         n_bytes = self.size * self.dtype.itemsize
         return StoreError(
-            f"{self.path} ({n_bytes} bytes) cannot be {what}: {error.strerror}; use a scratch directory with more space"
+            f"{self.path} ({n_bytes} bytes) cannot be {what} {explain(error, 'or use another scratch directory')}"
         )
 
     def _check(self, start: int, stop: int) -> None:
@@ -379,7 +376,7 @@ def file_vector(directory: Path, size: int) -> NDArray[np.uint64]:
             return np.memmap(file, dtype=np.uint64, mode="r+", shape=(size,))
     except OSError as error:
         raise StoreError(
-            f"{directory}: cannot hold a vector of {size} counts, {8 * size} bytes ({error.strerror}); make room there"
+            f"{directory}: cannot hold a vector of {size} counts, {8 * size} bytes {explain(error)}"
         ) from error
 
 

@@ -23,6 +23,7 @@ from pyarrow import fs as arrow_fs
 from papilio.errors import InputError
 from papilio.storage.archives import TAR_HEAD_BYTES, Member, TarMember, ZipMember, is_tar
 from papilio.storage.files import MANIFEST_NAME, filesystem_of, is_url
+from papilio.system_errors import code_of, explain
 
 InputPath = str | os.PathLike[str]
 
@@ -86,7 +87,7 @@ def _find(given: str) -> list[InputLocation]:
             )
         ]
     except OSError as error:
-        raise InputError(f"{given} cannot be read ({error})") from error
+        raise InputError(f"{given} cannot be read {explain(error)}") from error
     if not places:
         raise InputError(f"{given} matches no file")
     return places
@@ -212,7 +213,7 @@ class InputFile:
             magic = self._raw.peek(10)
         except OSError as error:
             self.close()
-            raise InputError(f"{self.path} cannot be read ({error})") from error
+            raise InputError(f"{self.path} cannot be read {explain(error)}") from error
         self.member: str | None = None
         self._stream, self._text = self._raw, self._raw
         self.compression: Compression = "none"
@@ -246,7 +247,7 @@ class InputFile:
         try:
             return self._stack.enter_context(place.filesystem.open_input_file(place.path))
         except OSError as error:
-            raise InputError(f"{self.path} cannot be read ({error})") from error
+            raise InputError(f"{self.path} cannot be read {explain(error)}") from error
 
     def _open_member(self, member: Member) -> None:
         """Read the file in an archive from here on; it may be compressed, too."""
@@ -309,6 +310,8 @@ class InputFile:
         try:
             data: bytes = packed.read(n_bytes)
         except OSError as error:
+            if code_of(error) is not None:
+                raise InputError(f"{self.path} cannot be read {explain(error)}") from error
             raise InputError(f"{self.path}: the {what} are truncated or corrupt ({error})") from error
         return data
 

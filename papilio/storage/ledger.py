@@ -31,6 +31,7 @@ from typing import Any, Self
 
 from papilio.errors import JobBusyError, StoreError
 from papilio.storage.records import parse_json, read_record, read_regular, seal_json, unseal_json
+from papilio.system_errors import explain
 
 LOCK_WAIT_S = 1.0
 """How long a writer tries to get the lock, because a look-up of the holder takes a shared lock for an instant."""
@@ -75,7 +76,7 @@ def read_ledger(path: str | os.PathLike[str]) -> LedgerContent:
     try:
         content = read_regular(Path(path), "start a new job directory", any_size=True)
     except FileNotFoundError as error:
-        raise StoreError(f"{os.fspath(path)} cannot be read ({error.strerror})") from error
+        raise StoreError(f"{os.fspath(path)} cannot be read {explain(error)}") from error
     whole = content.rfind(b"\n") + 1
     records, tip = [], ""
     for number, line in enumerate(content[:whole].split(b"\n")[:-1], start=1):
@@ -159,9 +160,7 @@ class Ledger:
             sync_path(Path(self.path).parent)
         except OSError as error:
             self.close()
-            raise StoreError(
-                f"{self.path}: cannot be written ({error.strerror}); make its directory writable, then resume"
-            ) from error
+            raise StoreError(f"{self.path}: cannot be written {explain(error, 'then resume')}") from error
         except BaseException:
             self.close()
             raise
@@ -201,8 +200,8 @@ class Ledger:
             with suppress(OSError):
                 self._cut_torn()
             raise StoreError(
-                f"{self.path}: cannot append a record of {len(line)} bytes ({error.strerror}); "
-                f"its {self.n_records} records are kept: make room, then resume"
+                f"{self.path}: cannot append a record of {len(line)} bytes to the {self.n_records} that are kept "
+                f"{explain(error, 'then resume')}"
             ) from error
         self.tip, self._n_bytes, self.n_records = checksum, self._n_bytes + len(line), self.n_records + 1
 
@@ -225,7 +224,8 @@ class Ledger:
             claim, n_bytes = _read_claim(self.path), os.fstat(self._file).st_size
         except OSError as error:
             raise StoreError(
-                f"{self.path}: its lock file cannot be read ({error.strerror}); registered results are kept: resume"
+                f"{self.path}: registered results are kept, but its lock file cannot be read "
+                f"{explain(error, 'then resume')}"
             ) from error
         if claim.token != self.token or (n_bytes != self._n_bytes and not self._is_torn):
             raise JobBusyError(
@@ -292,7 +292,7 @@ def write_durably(path: str | os.PathLike[str], text: str) -> None:
         scratch.replace(target)
         sync_path(target.parent)
     except OSError as error:
-        raise StoreError(f"{target}: cannot be written ({error.strerror}); make room, then resume") from error
+        raise StoreError(f"{target}: cannot be written {explain(error, 'then resume')}") from error
     finally:
         with suppress(OSError):
             scratch.unlink(missing_ok=True)

@@ -49,6 +49,7 @@ from papilio.storage.records import (
 )
 from papilio.storage.sealed import unreadable_named
 from papilio.storage.vertex_names import LayerNames
+from papilio.system_errors import explain
 from papilio.version import __version__
 
 RowSizes = Mapping[str, int | None]
@@ -338,7 +339,7 @@ class ListingWriter:
 
 
 def _cannot_write(stem: Path, error: OSError) -> str:
-    return f"{stem}: rows cannot be written ({error.strerror or error}); free space there"
+    return f"{stem}: rows cannot be written {explain(error)}"
 
 
 _CHECK_THREADS = 8
@@ -458,7 +459,7 @@ def write_listing(
             }
             (scratch / LISTING_NAME).write_text(seal_json(listing, indent=2), encoding="utf-8")
         except (OSError, pa.ArrowException) as error:
-            raise StoreError(f"{os.fspath(path)}: the listing cannot be written ({error}); free space there") from error
+            raise StoreError(f"{os.fspath(path)}: the listing cannot be written {explain(error)}") from error
     return listing
 
 

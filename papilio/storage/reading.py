@@ -42,6 +42,7 @@ from papilio.storage.files import is_url, os_errors_named
 from papilio.storage.layout import HEADER_NOTE
 from papilio.storage.sides import LOOKS_BIPARTITE
 from papilio.storage.store import GraphStore, Manifest, open_store
+from papilio.system_errors import explain
 from papilio.version import __version__
 
 _GRAPH, _SOURCE = "graph", "source.json"
@@ -57,7 +58,7 @@ _LONG_BYTES = 64 << 20
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
-_ADVICE = "set PAPILIO_CACHE to a directory of your own on a disk with room, or use papilio convert FILE STORE"
+_ADVICE = "set PAPILIO_CACHE to another directory of your own, or use papilio convert FILE STORE"
 
 
 class ReadingOptions(TypedDict, total=False):
@@ -381,7 +382,7 @@ def _require_private(cache: Path) -> None:
 
 def _unwritable(name: str, cache: Path, error: OSError) -> StoreError:
     return StoreError(
-        f"{name} is not a graph store, and its conversion cannot be written to {cache} ({error.strerror}); {_ADVICE}"
+        f"{name} is not a graph store, and its conversion cannot be written to {cache} {explain(error, _ADVICE)}"
     )
 
 

@@ -48,6 +48,7 @@ import xxhash
 
 from papilio.errors import PapilioError, StoreError
 from papilio.motifs import MOTIFS, Motif, motif_to_json
+from papilio.system_errors import explain
 
 
 def digest_of(*parts: Any) -> str:
@@ -160,7 +161,7 @@ def read_regular(path: Path, advice: str, *, any_size: bool = False) -> bytes:
     except (FileNotFoundError, NotADirectoryError) as error:
         raise FileNotFoundError(*error.args) from error
     except OSError as error:
-        raise StoreError(f"{path} cannot be read ({error.strerror}); {advice}") from error
+        raise StoreError(f"{path} cannot be read {explain(error, advice)}") from error
 
 
 def read_json(path: Path, advice: str) -> Any:

@@ -49,6 +49,7 @@ from papilio.storage.labels import label_file, label_type, read_label_column, wr
 from papilio.storage.layers import Layers
 from papilio.storage.records import read_manifest, seal_json, write_record
 from papilio.storage.sealed import footer_digest
+from papilio.system_errors import explain
 
 FORMAT = "papilio-graph"
 """Value of the key ``format``, which distinguishes a manifest from another program's ``graph.json``."""
@@ -347,7 +348,7 @@ def open_store(path: str | os.PathLike[str]) -> GraphStore:
     except (FileNotFoundError, NotADirectoryError) as error:
         raise StoreError(_why_no_manifest(filesystem, root, name)) from error
     except OSError as error:
-        raise StoreError(f"{name}: {MANIFEST_NAME} cannot be read ({error})") from error
+        raise StoreError(f"{name}: {MANIFEST_NAME} cannot be read {explain(error)}") from error
     manifest = Manifest.from_json(text, f"{name}/{MANIFEST_NAME}")
     sizes = [(entry.name, entry.n_bytes) for entry in manifest.edge_files]
     require_files(filesystem, root, name, sizes, "store", STORE_ADVICE)

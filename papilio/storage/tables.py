@@ -26,6 +26,7 @@ import pyarrow.csv as pa_csv
 from papilio.arguments import TABLE_FORMATS, TABLE_SUFFIXES, TableFormat
 from papilio.errors import InputError, StoreError
 from papilio.storage.files import atomic_file, check_file
+from papilio.system_errors import explain
 
 _JSON_ROWS = 1 << 16
 """Number of rows converted to Python objects at a time."""
@@ -115,8 +116,7 @@ def write_batches(
         with atomic_file(path, overwrite) as scratch, scratch.open("wb") as file:
             _write(file, schema, batches, format or format_of(path), is_stream=False)
     except (OSError, pa.ArrowException) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise StoreError(f"{path}: cannot be written ({reason}); free space or choose another file") from error
+        raise StoreError(f"{path}: cannot be written {explain(error, 'or choose another file')}") from error
 
 
 def _write(

@@ -28,6 +28,7 @@ from papilio.question import Question
 from papilio.storage.answers import Described
 from papilio.storage.ledger import Holder, write_durably
 from papilio.storage.records import read_record, read_sealed, seal_json
+from papilio.system_errors import explain
 from papilio.tasks.job import LeaseResult
 
 Priority = Literal["low", "normal", "high"]
@@ -134,7 +135,7 @@ class JobControl:
         try:
             self.folder.mkdir(exist_ok=True)
         except OSError as error:
-            raise StoreError(f"{self.folder}: cannot be created ({error.strerror})") from error
+            raise StoreError(f"{self.folder}: cannot be created {explain(error)}") from error
         path = self.folder / f"{names[type(record)]}.json"
         write_durably(path, seal_json(asdict(record), indent=2))
 

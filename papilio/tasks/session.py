@@ -24,6 +24,7 @@ from papilio.storage.answers import write_partial_shard
 from papilio.storage.files import local_path, os_errors_named
 from papilio.storage.ledger import Ledger, sync_path, write_durably
 from papilio.storage.records import seal_json, write_record
+from papilio.system_errors import explain
 from papilio.tasks.directory import (
     FORMAT,
     FORMAT_VERSION,
@@ -53,7 +54,7 @@ def _explained(method: Callable[Concatenate[JobSession, P], R]) -> Callable[Conc
 
     @wraps(method)
     def call(session: JobSession, /, *args: P.args, **options: P.kwargs) -> R:
-        with os_errors_named(session.root, "free space there, then resume"):
+        with os_errors_named(session.root, "then resume"):
             return method(session, *args, **options)
 
     return call
@@ -135,7 +136,7 @@ class JobSession:
             sync_path(self.root.parent)
         except OSError as error:
             raise StoreError(
-                f"{self.root}: cannot be used as a job directory ({error.strerror}); choose another one"
+                f"{self.root}: cannot be used as a job directory {explain(error, 'or choose another one')}"
             ) from error
         if "job.json" in names:
             JobDirectory(self.root).require_question(self._job)
@@ -239,7 +240,7 @@ class JobSession:
             sync_path(shards.parent)
             sync_path(self.root)
         except OSError as error:
-            raise StoreError(f"{shards}: cannot be created ({error.strerror}); free space there") from error
+            raise StoreError(f"{shards}: cannot be created {explain(error, 'then resume')}") from error
         return str(shards)
 
     @_explained
@@ -263,7 +264,7 @@ class JobSession:
             sync_path(path)
             sync_path(path.parent)
         except OSError as error:
-            raise StoreError(f"{path}: the shard of a lease is lost ({error.strerror}); resume") from error
+            raise StoreError(f"{path}: the shard of a lease is lost {explain(error, 'then resume')}") from error
         return str(path.relative_to(self.root))
 
     @_explained

@@ -277,7 +277,7 @@ def test_a_full_disk_ends_the_run_and_loses_nothing(store: Path, tmp_path: Path)
     _, error = process.communicate(timeout=600)
     assert process.returncode == 3, error
     assert f"{job / 'ledger.jsonl'}: cannot append a record of" in error
-    assert "make room, then resume" in error
+    assert "(File too large); raise the limit on the size of files (ulimit -f), then resume" in error
     kept = lease_records(job)
     assert len(kept) >= 3
     result = call_json("resume", job)
