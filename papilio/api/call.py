@@ -252,8 +252,9 @@ class Call(ABC, Generic[Result]):
         """Return the answer: of a finished job, or of a run."""
         with ExitStack() as held, self.stack:
             if self.job is not None:
-                from papilio.tasks.directory import advise_resume, find_finished
+                from papilio.tasks.directory import advise_resume, find_finished, naming_resume
 
+                held.enter_context(naming_resume(self.job))
                 finished = find_finished(self.job, lambda: self.spec)
                 if finished is not None:
                     return self._reuse(finished)

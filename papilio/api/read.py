@@ -22,7 +22,7 @@ from papilio.graph import BipartiteGraph, GraphKind, UnipartiteGraph
 from papilio.motifs import LAYER_FIELDS, Motif, PairSide, SizeOptions, read_motif
 from papilio.question import Question
 from papilio.storage.any_object import holds_triples, label_any
-from papilio.storage.files import MANIFEST_NAME, filesystem_of, is_url, local_path
+from papilio.storage.files import MANIFEST_NAME, filesystem_of, is_url, local_path, os_errors_named
 from papilio.storage.inputs import STANDARD_INPUT
 from papilio.storage.labelled import LabelledGraph
 from papilio.storage.labels import label_type
@@ -515,5 +515,6 @@ def _is_converted_aside(path: str) -> bool:
         return True
     if is_url(path):
         filesystem, inner = filesystem_of(path)
-        return "*" in path or bool(filesystem.get_file_info(inner).is_file)
+        with os_errors_named(path):
+            return "*" in path or bool(filesystem.get_file_info(inner).is_file)
     return any(mark in path for mark in "*?[") and not os.path.lexists(path)

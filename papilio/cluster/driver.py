@@ -193,9 +193,8 @@ def count_job(
         accept(plan)
     usage = _Usage(Counter({worker.name: 0 for worker in workers}), report.peak_bytes)
     started, compiled_s = perf_counter(), compiled_seconds()
-    resumable = nullcontext() if session is None else session.naming_resume()
     shards = _shard_directory(executor, plan, shard_parent, session, report.settled)
-    with shards as directory, resumable:
+    with shards as directory:
         fold = Fold(plan, keep_shards=kept, directory=directory or shard_parent)
         for result in () if session is None else session.finished_leases:
             fold.add(result)

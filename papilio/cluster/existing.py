@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,7 +18,7 @@ from distributed import Client, Scheduler, Security
 from distributed.comm import connect
 from distributed.deploy import Cluster
 
-from papilio.cluster.pool import DaskPool
+from papilio.cluster.pool import DaskPool, open_client, scheduler_errors_named
 from papilio.cluster.trust import find_stranger
 from papilio.errors import ClusterError, InputError, StoreError
 from papilio.storage.records import read_json, read_record
@@ -90,12 +90,18 @@ class ExistingExecutor(DaskPool):
         """Raise unless every worker finds the store, and record that its graph is in use."""
         super().check_source(job, workers)
         self._graph_hashes.add(job.graph_hash)
-        self.client.run_on_scheduler(use_graphs, self.client.id, self._user, sorted(self._graph_hashes))
+        with scheduler_errors_named(self.client):
+            self.client.run_on_scheduler(use_graphs, self.client.id, self._user, sorted(self._graph_hashes))
 
     def close(self) -> None:
-        """Let the workers forget the graphs that no other job on this cluster uses, and disconnect."""
+        """Let the workers forget the graphs that no other job on this cluster uses, and disconnect.
+
+        A scheduler that no longer answers is left as it is: the answer of the run does not depend on it.
+        """
         if self._client is not None and self._client.status == "running" and self._graph_hashes:
-            unused = self._client.run_on_scheduler(leave_graphs, self._user, sorted(self._graph_hashes))
+            unused = []
+            with suppress(OSError):
+                unused = self._client.run_on_scheduler(leave_graphs, self._user, sorted(self._graph_hashes))
             if unused:
                 # Do not wait for a worker that does not answer, such as a stopped one.
                 self.ask_all(forget_graphs, unused, addresses=None, patience_s=FORGET_S)
@@ -105,7 +111,7 @@ class ExistingExecutor(DaskPool):
         if isinstance(self._target, Client):
             return self._target
         if isinstance(self._target, Cluster):
-            return stack.enter_context(Client(self._target, timeout=CONNECT_S, set_as_default=False))
+            return open_client(stack, self._target, timeout=CONNECT_S)
         address = os.fspath(self._target)
         if "://" not in address:
             path = Path(address)
@@ -117,14 +123,13 @@ class ExistingExecutor(DaskPool):
                 )  # fmt: skip
         try:
             _reach(address)
-            client = Client(address, timeout=CONNECT_S, set_as_default=False)
+            return open_client(stack, address, timeout=CONNECT_S)
         except (OSError, TimeoutError, ValueError, TypeError, RuntimeError) as error:
             raise ClusterError(
                 f"no Dask scheduler answers at {address} within {CONNECT_S:.0f} s ({error}); check that it is "
                 f"running and that this machine can reach it; for TLS, the address must begin with tls:// and Dask's "
                 f"configuration must name the credentials (distributed.comm.tls)"
             ) from error
-        return stack.enter_context(client)
 
 
 def use_graphs(client_id: str, user: str, graph_hashes: Iterable[str], dask_scheduler: Scheduler) -> None:

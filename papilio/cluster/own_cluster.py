@@ -14,12 +14,12 @@ from tempfile import gettempdir
 from typing import Any
 
 import dask
-from distributed import Client, LocalCluster
+from distributed import LocalCluster
 
 from papilio.cluster.credentials import make_security
 from papilio.cluster.driver import run_directory
 from papilio.cluster.executor import missing_for_cuda
-from papilio.cluster.pool import DaskPool, kill_workers
+from papilio.cluster.pool import DaskPool, kill_workers, open_client
 from papilio.errors import EngineUnavailableError, InputError
 from papilio.kernels.device.discovery import list_visible_ids
 from papilio.kernels.threads import available_threads
@@ -69,7 +69,7 @@ class OwnCluster(DaskPool):
                 silence_logs=logging.CRITICAL,
             )
             stack.enter_context(cluster)
-        return stack.enter_context(Client(cluster, set_as_default=False))
+        return open_client(stack, cluster)
 
     def _configure(self, stack: ExitStack, scratch_parent: Path) -> dict[str, Any]:
         """Set Dask's configuration until ``stack`` ends, with a directory for temporary files in ``scratch_parent``.

@@ -6,13 +6,13 @@ import logging
 import os
 import signal
 from abc import abstractmethod
-from asyncio import CancelledError
+from asyncio import AbstractEventLoop, CancelledError
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from time import monotonic, sleep
 from typing import Any, Self
 
-from distributed import Nanny
+from distributed import Client, Nanny
 
 from papilio.cluster.dispatcher import Dispatcher
 from papilio.cluster.executor import AnyTask, Executor, Result, TaskFunction, TaskSource, check_versions
@@ -25,7 +25,9 @@ from papilio.cluster.on_worker import (
 )
 from papilio.errors import ClusterError, InputError, PapilioError, StoreError
 from papilio.kernels.announce import say_compiling
+from papilio.settings import JOIN_SECONDS
 from papilio.storage.reading import is_cached
+from papilio.system_errors import explain
 from papilio.tasks.job import JobSpec
 from papilio.tasks.machine import WorkerInfo, read_worker
 from papilio.tasks.run import work_underway
@@ -46,6 +48,23 @@ def quiet_dask() -> Iterator[None]:
             logger.setLevel(level)
 
 
+def open_client(stack: ExitStack, target: Any, **options: Any) -> Client:
+    """Return a client that ``stack`` closes, of an address or a cluster; what it leaves behind is silent.
+
+    Connections that time out while it closes keep errors that nobody waits for; asyncio would print them whenever
+    they are collected, even after the answer.
+    """
+    client = stack.enter_context(Client(target, set_as_default=False, **options))
+    client.loop.asyncio_loop.set_exception_handler(_report_to_asyncio)
+    return client
+
+
+def _report_to_asyncio(loop: AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Handle an error that no code of an event loop handles; one of the network is dropped."""
+    if not isinstance(context.get("exception"), OSError | CancelledError):
+        loop.default_exception_handler(context)
+
+
 def kill_workers(cluster: Any) -> None:
     """Kill a cluster's worker processes on this machine, so that closing it does not wait for them.
 
@@ -63,6 +82,19 @@ def kill_workers(cluster: Any) -> None:
 JOIN_S = 60.0
 """How long to wait for each further worker; starting many processes takes some 20 s on a slow disk, and minutes on a
 file system that many nodes share."""
+
+
+def join_seconds() -> float:
+    """Return how long to wait for each further worker; InputError if the environment sets no such time."""
+    text = JOIN_SECONDS.value
+    try:
+        seconds = float(text) if text else JOIN_S
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        raise InputError(f"{JOIN_SECONDS.name} is {text!r}; set it to a number of seconds")
+    return seconds
+
 
 UNDERWAY_S = 1.0
 """Time limit for all workers to report the progress of their leases."""
@@ -138,19 +170,22 @@ class DaskPool(Executor):
         self.ask_all(forward_compiling, name_process(), addresses=None, patience_s=ANSWER_S)
 
     def _wait_for_workers(self, n_workers: int) -> None:
-        """Wait until ``n_workers`` run; ClusterError if no other worker joins in time.
+        """Wait until ``n_workers`` run; ClusterError if no other worker joins within :func:`join_seconds`.
 
         Dask's own wait makes a cluster in this process forget a lost worker before its loss is reported; the cluster
         then fails at the report, and when it is closed.
         """
-        joined, deadline = 0, monotonic() + JOIN_S
+        joined, patience_s, began = 0, join_seconds(), monotonic()
+        deadline = began + patience_s
         while list((live := self.live_workers()).values()).count("running") < n_workers:
+            now = monotonic()
             if len(live) > joined:
-                joined, deadline = len(live), monotonic() + JOIN_S
-            elif monotonic() > deadline:
+                joined, deadline = len(live), now + patience_s
+            elif now > deadline:
                 raise ClusterError(
-                    f"{joined} of {n_workers} workers joined the {self.name} cluster, none in the last {JOIN_S:.0f} "
-                    f"s; start workers, or request fewer"
+                    f"{joined} of {n_workers} workers joined the {self.name} cluster in {now - began:.0f} s, none in "
+                    f"the last {patience_s:g} s (the limit, which {JOIN_SECONDS.name} sets); start workers, or request "
+                    f"fewer"
                 )
             sleep(_POLL_S)
 
@@ -164,15 +199,8 @@ class DaskPool(Executor):
         ClusterError if the scheduler does not answer.
         """
         self.interrupt()
-        lost = "lost the connection to the scheduler; restart it, then count again"
-        if self.client.status != "running":
-            raise ClusterError(lost)
-        try:
+        with scheduler_errors_named(self.client):
             known = find_workers(self.client)
-        except (OSError, TimeoutError) as error:
-            raise ClusterError(f"{lost} ({error})") from error
-        if self.client.status != "running":
-            raise ClusterError(lost)
         return {address: str(worker.get("status", "running")) for address, worker in known.items()}
 
     def ask_all(
@@ -206,9 +234,10 @@ class DaskPool(Executor):
 
     def _describe_all(self, n_workers: int) -> tuple[WorkerInfo, ...]:
         """Describe all workers; waits for replacements of lost workers, up to ``n_workers``."""
-        deadline = monotonic() + JOIN_S
+        deadline = monotonic() + join_seconds()
         while True:
-            answers = self._client.run(describe_dask_worker, on_error="return")
+            with scheduler_errors_named(self._client):
+                answers = self._client.run(describe_dask_worker, on_error="return")
             gone = not answers or any(isinstance(answer, OSError) for answer in answers.values())
             if not gone or monotonic() > deadline:
                 break
@@ -231,7 +260,9 @@ class DaskPool(Executor):
         A lost worker is skipped: the dispatch detects it.
         """
         addresses = [worker.name for worker in workers]
-        answers = self.client.run(find_store_problem, job.source, job.graph_hash, workers=addresses, on_error="return")
+        ask: Callable[..., Any] = find_store_problem
+        with scheduler_errors_named(self.client):
+            answers = self.client.run(ask, job.source, job.graph_hash, workers=addresses, on_error="return")
         hosts = {worker.name: worker.host for worker in workers}
         for address, problem in answers.items():
             if problem is not None and not isinstance(problem, OSError):
@@ -248,6 +279,20 @@ class DaskPool(Executor):
         in_flight: int,
     ) -> Iterator[Result]:
         return iter(Dispatcher(self, function, source, workers, in_flight))
+
+
+@contextmanager
+def scheduler_errors_named(client: Any) -> Iterator[None]:
+    """Turn a lost connection and a time-out in calls of the scheduler into a ClusterError."""
+    lost, again = "lost the connection to the scheduler", "restart it if it has ended, then count again"
+    if client.status != "running":
+        raise ClusterError(f"{lost}; {again}")
+    try:
+        yield
+    except OSError as error:
+        raise ClusterError(f"{lost} {explain(error, again)}") from error
+    if client.status != "running":
+        raise ClusterError(f"{lost}; {again}")
 
 
 @contextmanager

@@ -16,11 +16,10 @@ from time import monotonic, sleep
 from typing import Any
 
 import dask
-from distributed import Client
 
 from papilio.cluster.credentials import tls_config, write_credentials
 from papilio.cluster.own_cluster import NO_DASHBOARD, OwnCluster
-from papilio.cluster.pool import JOIN_S
+from papilio.cluster.pool import join_seconds, open_client
 from papilio.cluster.sbatch import call_slurm, require_plain
 from papilio.errors import ClusterError, EngineUnavailableError, InputError
 from papilio.extras import missing_package
@@ -122,7 +121,7 @@ class SlurmExecutor(OwnCluster):
         refusal, script = "Slurm rejects the jobs of the workers", self._cluster.job_script()
         call_slurm(["sbatch", "--test-only"], refusal, "change the options", script=script)
         self._cluster.scale(jobs=self._n_workers)
-        return stack.enter_context(Client(self._cluster, set_as_default=False))
+        return open_client(stack, self._cluster)
 
     def _make_cluster(self, **common: Any) -> Any:
         from dask_jobqueue import SLURMCluster
@@ -158,7 +157,7 @@ class SlurmExecutor(OwnCluster):
 
     def _wait_for_workers(self, n_workers: int) -> None:
         """Wait as long as Slurm keeps the jobs in its queue, and a while once they run."""
-        deadline = monotonic() + JOIN_S
+        deadline = monotonic() + join_seconds()
         while (found := len(self.live_workers())) < n_workers:
             sleep(POLL_S)
             jobs = [str(job.job_id) for job in self._cluster.workers.values() if job.job_id is not None]
@@ -166,7 +165,7 @@ class SlurmExecutor(OwnCluster):
             waiting = [state for state in queue.values() if state.startswith("PENDING")]
             hopeless = [state for state in waiting if state.partition(" ")[2] in _HOPELESS]
             if waiting and not hopeless:
-                deadline = monotonic() + JOIN_S
+                deadline = monotonic() + join_seconds()
             elif hopeless or monotonic() > deadline or (len(jobs) == n_workers and not queue):
                 seen = ", ".join(f"{job} {state}" for job, state in queue.items()) or "none is left in the queue"
                 raise ClusterError(

@@ -30,7 +30,7 @@ from distributed import Client, Scheduler, Status, Worker, get_worker, secede
 from papilio.cluster.events import Event, LeaseFinished, PhaseStarted, PlanMade
 from papilio.cluster.executor import OWN_CLUSTERS, choose_engine
 from papilio.cluster.existing import ExistingExecutor
-from papilio.cluster.pool import find_workers
+from papilio.cluster.pool import find_workers, scheduler_errors_named
 from papilio.errors import (
     ClusterError,
     ExecutionError,
@@ -356,7 +356,7 @@ def submit_job(
         )  # fmt: skip
         _await_cancelled(root)
         settings = settings_of(submission.cluster, engine, None, output)
-        with _removed_on_failure(root), JobSession(root, job, job.source, settings):
+        with _removed_on_failure(root), JobSession(root, job, job.source, settings), scheduler_errors_named(client):
             _clear_way(client, root, submission.cluster)
             for folder in {root, root if output is None else output.parent}:
                 _require_folder(client, folder)
@@ -436,9 +436,10 @@ def _require_folder(client: Client, folder: Path) -> None:
     ask: Callable[..., Any] = find_folder_problem
     try:
         path.write_text(probe, encoding="utf-8")
-        answers = client.run(ask, str(folder), probe, on_error="return")
     except OSError as error:
         raise InputError(f"{folder} cannot be written to {explain(error)}") from error
+    try:
+        answers = client.run(ask, str(folder), probe, on_error="return")
     finally:
         path.unlink(missing_ok=True)
     for address, problem in answers.items():

@@ -31,7 +31,7 @@ from papilio.partitioning import blocks
 from papilio.partitioning.blocks import PARTITION_ADVICE, BlockInfo, BlockKind
 from papilio.parts import Block, Layer, Part, PartitionKind, PartSizes, join_blocks
 from papilio.registry import MOTIF_ROWS, motif_row
-from papilio.storage.files import atomic_directory, filesystem_of, read_file, require_files
+from papilio.storage.files import atomic_directory, filesystem_of, os_errors_named, read_file, require_files
 from papilio.storage.records import read_manifest, seal_json, write_record
 from papilio.system_errors import explain
 
@@ -289,7 +289,8 @@ def open_partition(path: str | os.PathLike[str]) -> Partition:
         raise StoreError(f"{name}: {PARTITION_NAME} cannot be read {explain(error)}") from error
     manifest = PartitionManifest.from_json(text, f"{name}/{PARTITION_NAME}")
     sizes = [(f"blocks/{info.name}/{file.name}", file.n_bytes) for info in manifest.blocks for file in info.files]
-    require_files(filesystem, root, name, sizes, "partition", blocks.PARTITION_ADVICE)
+    with os_errors_named(name):
+        require_files(filesystem, root, name, sizes, "partition", blocks.PARTITION_ADVICE)
     return Partition(name, manifest)
 
 

@@ -21,6 +21,7 @@ from pyarrow import fs as arrow_fs
 
 from papilio.errors import StoreError
 from papilio.storage.records import digest_of, require_digest
+from papilio.system_errors import code_of, explain
 
 DECODING_ERRORS = (
     pa.ArrowException, OSError, ValueError, ArithmeticError, LookupError, TypeError, MemoryError
@@ -45,6 +46,8 @@ def unreadable_named(name: str, advice: str) -> Iterator[None]:
     except FileNotFoundError as error:
         raise StoreError(f"{name} is missing; {advice}") from error
     except DECODING_ERRORS as error:
+        if isinstance(error, OSError) and code_of(error) is not None:
+            raise StoreError(f"{name} cannot be read {explain(error)}") from error
         raise StoreError(f"{name} cannot be read as Parquet ({error}); {advice}") from error
 
 

@@ -44,7 +44,14 @@ from papilio.storage.edge_files import (
     read_row_group,
     read_row_groups,
 )
-from papilio.storage.files import MANIFEST_NAME, atomic_directory, filesystem_of, read_file, require_files
+from papilio.storage.files import (
+    MANIFEST_NAME,
+    atomic_directory,
+    filesystem_of,
+    os_errors_named,
+    read_file,
+    require_files,
+)
 from papilio.storage.labels import label_file, label_type, read_label_column, write_labels
 from papilio.storage.layers import Layers
 from papilio.storage.records import read_manifest, seal_json, write_record
@@ -324,7 +331,8 @@ class GraphStore:
         """Return the size of the manifest, the edge files and the label files, in bytes."""
         filesystem, root = self._filesystem()
         names = [MANIFEST_NAME, *map(label_file, self.manifest.labels)]
-        infos = filesystem.get_file_info([f"{root}/{name}" for name in names])
+        with os_errors_named(self.path):
+            infos = filesystem.get_file_info([f"{root}/{name}" for name in names])
         return sum(entry.n_bytes for entry in self.manifest.edge_files) + sum(info.size or 0 for info in infos)
 
     def verify(self) -> None:
@@ -351,12 +359,14 @@ def open_store(path: str | os.PathLike[str]) -> GraphStore:
         raise StoreError(f"{name}: {MANIFEST_NAME} cannot be read {explain(error)}") from error
     manifest = Manifest.from_json(text, f"{name}/{MANIFEST_NAME}")
     sizes = [(entry.name, entry.n_bytes) for entry in manifest.edge_files]
-    require_files(filesystem, root, name, sizes, "store", STORE_ADVICE)
+    with os_errors_named(name):
+        require_files(filesystem, root, name, sizes, "store", STORE_ADVICE)
     return GraphStore(name, manifest)
 
 
 def _why_no_manifest(filesystem: arrow_fs.FileSystem, root: str, name: str) -> str:
-    kind = filesystem.get_file_info(root).type
+    with os_errors_named(name):
+        kind = filesystem.get_file_info(root).type
     if kind == arrow_fs.FileType.NotFound:
         return f"{name} does not exist; use the path of a graph store, or convert a file into one"
     if kind == arrow_fs.FileType.File:

@@ -18,14 +18,14 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 from papilio.arguments import checked
-from papilio.errors import InputError, PapilioError, StoreError, TilingError
+from papilio.errors import ClusterError, InputError, PapilioError, StoreError, TilingError, fault_of
 from papilio.kernels.engine import EngineChoice
 from papilio.motifs import motif_to_json
 from papilio.signals import set_advice
@@ -49,6 +49,7 @@ __all__ = [
     "advise_resume",
     "find_finished",
     "list_jobs",
+    "naming_resume",
     "resume_command",
 ]
 
@@ -314,6 +315,35 @@ def advise_resume(path: str | os.PathLike[str]) -> None:
         is_job = (root / "job.json").is_file()
     if is_job:
         set_advice(f"completed work is kept; to continue: {resume_command(root)}")
+
+
+@contextmanager
+def naming_resume(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Add the command that resumes the job, if one has begun, to errors of a worker or of the cluster.
+
+    Raises the PapilioError of the block.
+    """
+    try:
+        yield
+    except PapilioError as error:
+        if not isinstance(error, ClusterError) and fault_of(error) != "worker":
+            raise
+        advice = _how_to_resume(Path(os.path.abspath(path)))
+        if not advice:
+            raise
+        raise type(error)(f"{error}; {advice}") from error
+
+
+def _how_to_resume(root: Path) -> str:
+    """Return where a job is kept and how it goes on; empty if there is no readable job."""
+    try:
+        source = JobDirectory(root).source
+    except PapilioError:
+        return ""
+    kept = f"the job and its finished work are kept in {root}"
+    if source is None:
+        return f"{kept}: the same count continues it"
+    return f"{kept}: {resume_command(root)} continues it, with --cluster on another cluster"
 
 
 def find_answer(folder: Path, question: dict[str, Any]) -> tuple[Path, CountResult] | None:

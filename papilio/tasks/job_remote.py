@@ -25,7 +25,7 @@ from papilio.arguments import Between, checked, show_share
 from papilio.errors import ExecutionError, InputError, JobCancelledError, JobUnfinishedError, StoreError
 from papilio.storage.ledger import find_holder
 from papilio.storage.store import open_store
-from papilio.tasks.directory import JobDirectory
+from papilio.tasks.directory import JobDirectory, resume_command
 from papilio.tasks.fold import Fold
 from papilio.tasks.job_state import ACTIVE_STATES, CancelRequest, JobHistory, JobStatus
 from papilio.tasks.plan import CountPlan
@@ -153,11 +153,12 @@ def wait_job(
 
 
 def _result_of(directory: JobDirectory, status: JobStatus) -> CountResult:
-    again = f"papilio resume {directory.root} continues it"
+    again = f"{resume_command(directory.root)} continues it"
     if status.state == "cancelled":
         raise JobCancelledError(f"the job of {directory.root} was cancelled; {again}")
     if status.state == "failed":
-        raise ExecutionError(f"the job of {directory.root} failed: {status.reason}; {again}")
+        text = f"the job of {directory.root} failed: {status.reason}"
+        raise ExecutionError(text if again in text else f"{text}; {again}")
     if status.state == "interrupted":
         ended = status.sessions[-1].outcome if status.sessions else None
         raise ExecutionError(

@@ -6,8 +6,8 @@ import os
 import shutil
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import wraps
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.errors import InputError, JobCancelledError, PapilioError, StoreError, TilingError, fault_of
+from papilio.errors import InputError, JobCancelledError, PapilioError, StoreError, TilingError
 from papilio.kernels.engine import EngineChoice
 from papilio.motifs import EngineOptions
 from papilio.signals import Stopped, set_advice
@@ -105,17 +105,6 @@ class JobSession:
             self._ledger.close()
             raise
         return self
-
-    @contextmanager
-    def naming_resume(self) -> Iterator[None]:
-        """Add the command that resumes the job to errors of a worker. Raises the PapilioError of the block."""
-        try:
-            yield
-        except PapilioError as error:
-            if fault_of(error) != "worker":
-                raise
-            again = "the same count" if self._source is None else resume_command(self.root)
-            raise type(error)(f"{error}; completed work is kept in {self.root}: {again} continues it") from error
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
         try:
@@ -255,7 +244,7 @@ class JobSession:
         synced = result.move_files(self._sync_shard)
         self._ledger.append({"type": "lease", "session": self._number, **synced.to_dict()})
         if JobControl(self.root).is_cancelled(holder=self._ledger.token):
-            raise JobCancelledError(f"the job of {self.root} was cancelled; papilio resume {self.root} continues it")
+            raise JobCancelledError(f"the job of {self.root} was cancelled; {resume_command(self.root)} continues it")
 
     def _sync_shard(self, name: str) -> str:
         """Sync a shard to disk, and return its path below the root."""

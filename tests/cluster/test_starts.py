@@ -22,9 +22,9 @@ import pytest
 from distributed import Scheduler
 from distributed.comm import CommClosedError
 
-from papilio.cluster import own_cluster, slurm
 from papilio.cluster import own_cluster as cuda
 from papilio.cluster import own_cluster as local
+from papilio.cluster import pool, slurm
 from papilio.cluster.doctor import check_cluster
 from papilio.cluster.own_cluster import LocalExecutor
 from papilio.cluster.pool import DaskPool, start_errors_named
@@ -135,7 +135,7 @@ def test_a_client_that_does_not_connect_closes_the_cluster(
             ended.append(True)
 
     monkeypatch.setattr(local, "LocalCluster", lambda **_: Cluster())
-    monkeypatch.setattr(own_cluster, "Client", raising(error))
+    monkeypatch.setattr(pool, "Client", raising(error))
     assert text in start_error(LocalExecutor(1))
     assert ended == [True]
     assert list(temporary.iterdir()) == []

@@ -51,7 +51,9 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     array = ArrayFile(tmp_path / "a", np.int32, 10)
     monkeypatch.setattr(os, "pwrite", full)
-    with pytest.raises(StoreError, match=r"a \(40 bytes\) cannot be written \(No space left .*; free space there, or use another"):
+    with pytest.raises(
+        StoreError, match=r"a \(40 bytes\) cannot be written \(No space left .*; free space there, or use another"
+    ):
         array.write(0, np.zeros(3, np.int32))
     array.remove()
 

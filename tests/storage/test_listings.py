@@ -138,7 +138,9 @@ def test_a_full_disk_is_told(tmp_path: Path) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, hard))
     try:
-        with pytest.raises(StoreError, match=r"x: rows cannot be written \(File too large\); raise the limit on the size of files"):
+        with pytest.raises(
+            StoreError, match=r"x: rows cannot be written \(File too large\); raise the limit on the size of files"
+        ):
             write()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
