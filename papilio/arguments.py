@@ -364,7 +364,11 @@ def _convert_items(item: _Convert, name: str, value: Any) -> tuple[Any, ...]:
         raise _MismatchError(f"it is a string; use a list: [{_SHOWN.repr(value)}]")
     if isinstance(value, bytes | Mapping) or not isinstance(value, collections.abc.Iterable):
         raise _MismatchError
-    return tuple(item(name, each) for each in value)
+    try:
+        items = tuple(value)
+    except TypeError:  # such as a sparse matrix
+        raise _MismatchError("its items cannot be listed") from None
+    return tuple(item(name, each) for each in items)
 
 
 def _convert_function(name: str, value: Any) -> Any:

@@ -54,9 +54,10 @@ def reason_of(error: BaseException) -> str:
     return text or ("timed out" if code_of(error) == errno.ETIMEDOUT else type(error).__name__)
 
 
-def place_of(error: OSError) -> str:
+def place_of(error: BaseException) -> str:
     """Return `` at PATH`` for an error that names a path, else nothing."""
-    return "" if error.filename is None else f" at {error.filename}"
+    path = getattr(error, "filename", None)
+    return "" if path is None else f" at {path}"
 
 
 def explain(error: BaseException, after: str = "") -> str:

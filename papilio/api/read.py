@@ -22,7 +22,7 @@ from papilio.graph import BipartiteGraph, GraphKind, UnipartiteGraph
 from papilio.motifs import LAYER_FIELDS, Motif, PairSide, SizeOptions, read_motif
 from papilio.question import Question
 from papilio.storage.any_object import holds_triples, label_any
-from papilio.storage.files import MANIFEST_NAME, filesystem_of, is_url, local_path, os_errors_named
+from papilio.storage.files import MANIFEST_NAME, filesystem_of, is_pipe, is_url, local_path, os_errors_named
 from papilio.storage.inputs import STANDARD_INPUT
 from papilio.storage.labelled import LabelledGraph
 from papilio.storage.labels import label_type
@@ -511,7 +511,7 @@ def _paths_of(source: Any) -> list[str] | None:
 
 
 def _is_converted_aside(path: str) -> bool:
-    if path == STANDARD_INPUT:
+    if path == STANDARD_INPUT or (not is_url(path) and is_pipe(path)):
         return True
     if is_url(path):
         filesystem, inner = filesystem_of(path)

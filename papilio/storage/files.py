@@ -10,9 +10,10 @@ import mmap
 import os
 import secrets
 import shutil
+import stat
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -38,14 +39,55 @@ def os_errors_named(path: str | os.PathLike[str], after: str = "") -> Iterator[N
     """Turn an OSError of the block into a StoreError that names ``path`` and the file; ``after`` follows its remedy."""
     try:
         yield
-    except OSError as error:
+    except (OSError, ArrowInvalid) as error:
         where = os.fspath(path)
-        named = "" if error.filename == where else place_of(error)
+        named = "" if getattr(error, "filename", None) == where else place_of(error)
         raise StoreError(f"{where}: the system reports an error{named} {explain(error, after)}") from error
 
 
 def is_url(path: str | os.PathLike[str]) -> bool:
     return "://" in os.fspath(path)
+
+
+def require_text(path: str) -> str:
+    """Return a path; InputError if it is not text in UTF-8, which Arrow and the files of Papilio need."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise InputError(f"the name of {os.fsencode(path)!r} is not UTF-8; rename it") from None
+    return path
+
+
+_KERNEL_FILES = ("/proc/", "/sys/")
+"""Directories whose regular files may wait for an event for ever."""
+
+_KINDS: tuple[tuple[Callable[[int], bool], str], ...] = (
+    (stat.S_ISDIR, "a directory"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISCHR, "a character device"),
+    (stat.S_ISBLK, "a block device"),
+    (stat.S_ISSOCK, "a socket"),
+)
+
+
+def _kind_of_file(path: str) -> str:
+    """Return what is at a local path, as ``a pipe``; empty for a regular file or nothing. Raises OSError."""
+    try:
+        mode = os.stat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return ""
+    if stat.S_ISREG(mode):
+        return "a file of the kernel" if os.path.realpath(path).startswith(_KERNEL_FILES) else ""
+    return next((kind for is_kind, kind in _KINDS if is_kind(mode)), "not a regular file")
+
+
+def is_pipe(path: str) -> bool:
+    """Return whether a local path is a pipe; InputError for what is neither that nor a file or a directory."""
+    with os_errors_named(path):
+        kind = _kind_of_file(path)
+    if kind not in ("", "a directory", "a pipe"):
+        raise InputError(f"{path} is {kind}; only files, pipes and standard input (-) are read")
+    return kind == "a pipe"
 
 
 def filesystem_of(path: str | os.PathLike[str]) -> tuple[arrow_fs.FileSystem, str]:
@@ -54,8 +96,9 @@ def filesystem_of(path: str | os.PathLike[str]) -> tuple[arrow_fs.FileSystem, st
     Raises StoreError for an unreachable URL, MissingPackageError for an https URL if its extra is not installed.
     """
     text = os.fspath(path)
+    require_text(text)
     if not is_url(text):
-        return arrow_fs.LocalFileSystem(), os.path.abspath(text)
+        return arrow_fs.LocalFileSystem(), require_text(os.path.abspath(text))
     if "::" in text:  # chained, as in zip://member::archive.zip
         filesystem, inner = _fsspec_of(text)
         return filesystem, inner.rstrip("/")
@@ -65,6 +108,8 @@ def filesystem_of(path: str | os.PathLike[str]) -> tuple[arrow_fs.FileSystem, st
         if "Unrecognized filesystem type" not in str(error):
             raise _unreachable(text, error) from error
         filesystem, inner = _fsspec_of(text)
+    if not inner and not isinstance(filesystem, arrow_fs.LocalFileSystem):
+        raise InputError(f"{text} is not a whole URL; name the bucket or host, and the path in it")
     return filesystem, inner.rstrip("/")
 
 
@@ -77,7 +122,7 @@ def _fsspec_of(url: str) -> tuple[arrow_fs.FileSystem, str]:
         if url.startswith(("http://", "https://")):
             raise missing_package(f"reading {url} needs", "aiohttp", "use a local path") from error
         raise _unreachable(url, error) from error
-    except (ValueError, OSError) as error:
+    except Exception as error:  # each of many file systems has its own
         raise _unreachable(url, error) from error
     return arrow_fs.PyFileSystem(arrow_fs.FSSpecHandler(filesystem)), inner
 
@@ -91,7 +136,10 @@ def read_file(filesystem: arrow_fs.FileSystem, path: str) -> bytes:
 
     Raises OSError if there is no such file, StoreError if it is larger than any file that Papilio writes.
     """
-    info = filesystem.get_file_info(path)
+    try:
+        info = filesystem.get_file_info(path)
+    except (ArrowInvalid, ValueError) as error:
+        raise OSError(str(error)) from error
     if info.type == arrow_fs.FileType.Unknown:
         raise OSError("it is no regular file")
     require_size(info.size or 0, path, "choose another directory")
@@ -132,7 +180,7 @@ def local_path(path: str | os.PathLike[str]) -> Path:
     if is_url(text):
         raise StoreError(f"{text}: writing is atomic only on local paths; write locally, then copy it there")
     with os_errors_named(text):
-        target = Path(os.path.abspath(text))
+        target = Path(require_text(os.path.abspath(text)))
         is_there = target.parent.is_dir()
     if not is_there:
         raise StoreError(f"{text}: the directory {target.parent} does not exist; create it first")

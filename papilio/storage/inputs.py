@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 import pyarrow as pa
+from pyarrow import ArrowInvalid
 from pyarrow import fs as arrow_fs
 
 from papilio.errors import InputError
 from papilio.storage.archives import TAR_HEAD_BYTES, Member, TarMember, ZipMember, is_tar
-from papilio.storage.files import MANIFEST_NAME, filesystem_of, is_url
+from papilio.storage.files import MANIFEST_NAME, filesystem_of, is_pipe, is_url, require_text
 from papilio.system_errors import code_of, explain
 
 InputPath = str | os.PathLike[str]
@@ -38,8 +39,8 @@ class InputLocation:
     """Location of a file."""
 
     name: str  # the path or the URL, for messages
-    filesystem: arrow_fs.FileSystem | None  # None for standard input
-    path: str = ""  # within the file system
+    filesystem: arrow_fs.FileSystem | None  # None for standard input and for a named pipe
+    path: str = ""  # within the file system; of the pipe
     n_bytes: int = 0  # stored size; 0 if unknown
     root: str = ""  # the given directory that contains it
 
@@ -64,6 +65,8 @@ def _find(given: str) -> list[InputLocation]:
         return [InputLocation("standard input", None)]
     filesystem, path = filesystem_of(given)
     try:
+        if not is_url(given) and is_pipe(given):
+            return [InputLocation(given, None, path)]
         info = filesystem.get_file_info(path)
         if info.is_file:
             return [InputLocation(given, filesystem, path, info.size or 0)]
@@ -86,7 +89,9 @@ def _find(given: str) -> list[InputLocation]:
                 else [_place(_called(given, info.path), filesystem, info, root)]
             )
         ]
-    except OSError as error:
+    except (OSError, ArrowInvalid, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
         raise InputError(f"{given} cannot be read {explain(error)}") from error
     if not places:
         raise InputError(f"{given} matches no file")
@@ -100,8 +105,13 @@ def _place(name: str, filesystem: arrow_fs.FileSystem, info: arrow_fs.FileInfo, 
 def _below(given: str, filesystem: arrow_fs.FileSystem, root: str) -> list[InputLocation]:
     """Return all files below a directory, without the markers that Spark and others write."""
     found = {}
-    for info in filesystem.get_file_info(arrow_fs.FileSelector(root, recursive=True)):
-        inner = info.path[len(root) :].strip("/")
+    try:
+        infos = filesystem.get_file_info(arrow_fs.FileSelector(root, recursive=True))
+        names = [info.path for info in infos]
+    except UnicodeError as error:
+        raise InputError(f"{given} has a file whose name is not UTF-8 ({error}); rename it") from error
+    for info, path in zip(infos, names, strict=True):
+        inner = path[len(root) :].strip("/")
         if info.is_file and not any(part.startswith(_LEFT_OUT) for part in inner.split("/")):
             found[inner] = info
     if MANIFEST_NAME in found:
@@ -116,7 +126,15 @@ def _matches(filesystem: arrow_fs.FileSystem, pattern: str) -> list[str]:
     handler = getattr(filesystem, "handler", None)
     if handler is not None:
         return list(handler.fs.glob(pattern))
-    from fsspec.implementations.arrow import ArrowFSWrapper  # slow to import, and only needed for patterns
+    # Slow to import, and only needed for patterns.
+    if isinstance(filesystem, arrow_fs.LocalFileSystem):
+        from fsspec.implementations.local import LocalFileSystem
+
+        found = list(LocalFileSystem().glob(pattern))
+        for path in found:
+            require_text(path)
+        return found
+    from fsspec.implementations.arrow import ArrowFSWrapper
 
     return list(ArrowFSWrapper(filesystem).glob(pattern))
 
@@ -207,6 +225,8 @@ class InputFile:
         try:
             if place.filesystem is None:
                 stream = sys.stdin.buffer
+                if place.path:
+                    stream = self._stack.enter_context(open(place.path, "rb"))  # noqa: SIM115
             else:
                 stream = self._stack.enter_context(place.filesystem.open_input_stream(place.path, compression=None))
             self._raw = _Ahead(stream.read)
