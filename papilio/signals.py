@@ -2,8 +2,8 @@
 
     0 s           The signal. :class:`Stopped` is raised in the main thread, which cleans up. Only a job that keeps its
                   leases (:func:`finishing`) is not interrupted yet: its leases are cut, and their counts registered.
-    WRAP_UP_S     A job that is still running is interrupted, too; a second signal does so at once.
-    LIMIT_S       A process that is still alive, in a call that cannot be interrupted or on a file system that hangs,
+    wrap_up_s()   A job that is still running is interrupted, too; a second signal does so at once.
+    + LIMIT_S     A process that is still alive, in a call that cannot be interrupted or on a file system that hangs,
                   exits at once: its worker processes are killed, its temporary files removed.
 
 A thread receives signals through a pipe that the C handler of Python writes to, so that none waits for the main thread.
@@ -21,6 +21,8 @@ import threading
 from contextlib import contextmanager, suppress
 from time import monotonic, sleep
 
+from papilio.settings import WRAP_UP_SECONDS
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,10 +30,10 @@ if TYPE_CHECKING:
     from typing import Any
 
 WRAP_UP_S = 1.5
-"""Time for leases to end and their counts to be registered."""
+"""Time for leases to end and their counts to be registered, unless the environment sets another."""
 
-LIMIT_S = 2.3
-"""Time from a signal until the process exits at once."""
+LIMIT_S = 0.8
+"""Time from then until the process exits at once."""
 
 REMOVAL_S = 0.4
 """Time for removing temporary files in that case."""
@@ -43,6 +45,14 @@ _END = b"\0"
 """Written to the pipe of signals when no more are listened for."""
 
 _WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
+
+
+def wrap_up_s() -> float:
+    """Return the seconds for leases to end; a batch system that gives more time sets more."""
+    try:
+        return float(WRAP_UP_SECONDS.value or WRAP_UP_S)
+    except ValueError:
+        return WRAP_UP_S
 
 
 class Stopped(SystemExit):
@@ -97,9 +107,10 @@ class _Listener:
         began = monotonic()
         for wake in tuple(self.wakers):
             wake()
-        while (passed := monotonic() - began) < LIMIT_S:
+        wrap_up = wrap_up_s()
+        while (passed := monotonic() - began) < wrap_up + LIMIT_S:
             sleep(_REMINDER_S)
-            self._late = passed >= WRAP_UP_S
+            self._late = passed >= wrap_up
             if not self.raised and not self.n_uninterrupted and (self._late or not self.n_finishing):
                 signal.pthread_kill(threading.main_thread().ident or 0, self.signum)
         last = threading.Timer(REMOVAL_S, os._exit, [128 + self.signum])
@@ -214,7 +225,7 @@ def hold_interrupts() -> Iterator[None]:
 
 @contextmanager
 def finishing() -> Iterator[None]:
-    """Let the block, which checks :func:`requested`, finish within ``WRAP_UP_S`` after a signal; then raise."""
+    """Let the block, which checks :func:`requested`, finish within :func:`wrap_up_s` after a signal; then raise."""
     listener = _listener_of_thread()
     listener.n_finishing += 1
     try:

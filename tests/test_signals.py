@@ -33,7 +33,7 @@ import os
 from papilio import signals as interrupts
 if "PAPILIO_TEST_LEASES" in os.environ:
     import tests.cluster.telling_leases
-interrupts.WRAP_UP_S, interrupts.LIMIT_S = 100, 110
+interrupts.WRAP_UP_S, interrupts.LIMIT_S = 100, 10
 from papilio.cli import main
 if __name__ == "__main__":
     from papilio.tasks import leases as lease_policy
@@ -45,7 +45,7 @@ if __name__ == "__main__":
 TIGHT = """
 import os, subprocess, sys, time
 from papilio import signals as interrupts
-interrupts.LIMIT_S, interrupts.WRAP_UP_S = 0.5, 0.2
+interrupts.LIMIT_S, interrupts.WRAP_UP_S = 0.3, 0.2
 """
 
 
@@ -84,8 +84,15 @@ def listener(monkeypatch: pytest.MonkeyPatch) -> interrupts._Listener:
 
 
 def test_all_that_follows_a_signal_is_bounded() -> None:
-    assert interrupts.WRAP_UP_S < interrupts.LIMIT_S
-    assert interrupts.LIMIT_S + interrupts._REMINDER_S + interrupts.REMOVAL_S < 3
+    assert interrupts.WRAP_UP_S + interrupts.LIMIT_S + interrupts._REMINDER_S + interrupts.REMOVAL_S < 3
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("20", 20.0), ("", 1.5), ("soon", 1.5)])
+def test_the_environment_sets_the_time_for_leases_to_end(
+    text: str, seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PAPILIO_WRAP_UP_SECONDS", text)
+    assert interrupts.wrap_up_s() == seconds
 
 
 def test_a_signal_is_raised_once(listener: interrupts._Listener) -> None:

@@ -23,7 +23,7 @@ from distributed.client import FutureCancelledError
 from papilio.cluster.executor import AnyTask, Result, TaskFunction, TaskSource
 from papilio.cluster.on_worker import call_task
 from papilio.errors import ClusterError, DeviceLostError, ExecutionError, PapilioError, fault_of
-from papilio.signals import WRAP_UP_S, requested, waking
+from papilio.signals import requested, waking, wrap_up_s
 from papilio.tasks.machine import WorkerInfo
 from papilio.tasks.run import leave_half, request_cuts
 
@@ -413,7 +413,7 @@ class Dispatcher(Generic[AnyTask, Result]):
     def _end_early(self) -> None:
         """Stop dispatching, and ask every worker to end its lease early."""
         self._ends = True
-        self._send_cuts([address for address, place in self._places.items() if place.tasks], WRAP_UP_S)
+        self._send_cuts([address for address, place in self._places.items() if place.tasks], wrap_up_s())
 
     def _watch(self) -> None:
         self._watched_at = self._clock()

@@ -17,6 +17,7 @@ from papilio.errors import ClusterError, InputError
 from papilio.kernels.engine import EngineChoice
 from papilio.motifs import Granularity
 from papilio.storage.tables import format_of
+from papilio.tasks.leases import MAX_LEASE_S
 
 _COMMAND_S = 60.0
 """A controller that does not answer for this long is down."""
@@ -27,6 +28,9 @@ MIN_GRACE_S = 10
 _PATIENCE_SHARE, _MAX_PATIENCE_S = 0.5, 30
 """Time for a count to end normally: a share of the grace, at most this many seconds; it needs a
 second, or three if workers do not answer."""
+
+_ENDING_S, _MAX_WRAP_UP_S = 3, 15
+"""Of that time, seconds for the end of the client after its leases; at most this long for the leases to end."""
 
 _WORKER_SHARE = 0.9
 """Share of a node's memory for its workers; the client and the scheduler share the first node with them."""
@@ -188,6 +192,7 @@ def render_count(spec: SbatchSpec) -> str:
     invalid specification.
     """
     spec.validate()
+    patience_s = min(int(_PATIENCE_SHARE * spec.grace_s), _MAX_PATIENCE_S)
     templates = Environment(
         loader=PackageLoader("papilio.cluster"),
         undefined=StrictUndefined,
@@ -201,7 +206,11 @@ def render_count(spec: SbatchSpec) -> str:
         gpu=spec.gpus_per_node is not None,
         memory_mib=-(-spec.memory_bytes // 2**20),
         memory_limit=int(spec.memory_bytes * _WORKER_SHARE) // spec.tasks_per_node,
-        patience_s=min(int(_PATIENCE_SHARE * spec.grace_s), _MAX_PATIENCE_S),
+        patience_s=patience_s,
+        wrap_up_s=min(patience_s - _ENDING_S, _MAX_WRAP_UP_S),
+        limit_s=parse_time(spec.time),
+        min_grace_s=MIN_GRACE_S,
+        first_lease_s=round(MAX_LEASE_S),
         command=_command(spec),
         arguments=shlex.join([spec.motif, spec.store] if spec.experiment is None else [spec.experiment]),
     )
