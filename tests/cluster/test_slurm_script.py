@@ -18,7 +18,7 @@ while [[ $# -gt 0 ]]; do [[ $1 != --scheduler-file ]] || echo '{}' >"$2"; shift;
 trap 'touch closed; exit' TERM
 while :; do sleep 0.02; done
 """,
-    "srun": "while [[ ! -e closed ]]; do sleep 0.02; done",
+    "srun": "[[ -z $EARLY ]] || kill -USR1 $PPID; while [[ ! -e closed ]]; do sleep 0.02; done",
     "scontrol": 'echo "$*" >>scontrol.calls',
     "papilio": """
 [[ $1 != slurm ]] || exit 0
@@ -39,9 +39,9 @@ def session(began_at: float) -> str:
 
 
 def run_script(
-    folder: Path, *, at_start: str, at_end: str, time_limit: str = "2", grace_s: int = 60
+    folder: Path, *, at_start: str, at_end: str, time_limit: str = "2", grace_s: int = 60, early: bool = False
 ) -> tuple[str, str]:
-    """Signal a job when its count runs; return what it says, and the calls of scontrol."""
+    """Signal a job when its count runs, or its workers start; return what it says, and the calls of scontrol."""
     (folder / "bin").mkdir()
     for name, text in COMMANDS.items():
         path = folder / "bin" / name
@@ -51,14 +51,15 @@ def run_script(
     (folder / "script").write_text(render_count(spec))
     environment = {
         **os.environ, "PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "SLURM_JOB_ID": "7", "AT_START": at_start,
-        "AT_END": at_end,
+        "AT_END": at_end, "EARLY": "yes" if early else "",
     }  # fmt: skip
     script = subprocess.Popen(
         ["bash", "script"], cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     while not (folder / "ready").exists() and script.poll() is None:
         time.sleep(0.02)
-    script.send_signal(signal.SIGUSR1)
+    if not early:
+        script.send_signal(signal.SIGUSR1)
     _, said = script.communicate(timeout=600)
     assert script.returncode == 143, said
     calls = folder / "scontrol.calls"
@@ -93,6 +94,13 @@ def test_a_run_whose_leases_did_not_begin_says_so(tmp_path: Path) -> None:
     assert "in which its leases did not begin" in said
     assert "render the script again with --time 3 or more" in said
     assert "--grace" not in said
+
+
+def test_a_signal_before_the_count_ends_the_run(tmp_path: Path) -> None:
+    said, calls = run_script(tmp_path, at_start="", at_end="", early=True)
+    assert calls == ""
+    assert "the time limit is near; ending the count" in said
+    assert "in which its leases did not begin" in said
 
 
 def test_parts_of_the_graph_are_something_recorded(tmp_path: Path) -> None:
