@@ -280,8 +280,8 @@ class Run:
 
     @property
     def speed(self) -> float:
-        """Work units over :attr:`counting_s`: the basis of speed-ups."""
-        return self.work / self.counting_s
+        """Work units over :attr:`counting_s`: the basis of speed-ups; no work counts as one unit."""
+        return max(self.work, 1) / self.counting_s
 
     @property
     def work_per_second(self) -> float | None:
@@ -379,7 +379,7 @@ def gather_points(runs: Sequence[Run]) -> tuple[Point, ...]:
 
 def _speed(runs: Sequence[Run]) -> float:
     """Return work units over the median time of the runs of one point, which have the same work."""
-    return runs[0].work / median(run.counting_s for run in runs)
+    return max(runs[0].work, 1) / median(run.counting_s for run in runs)
 
 
 def require_equal_counts(runs: Sequence[Run]) -> None:

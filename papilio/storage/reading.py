@@ -16,6 +16,7 @@ import hashlib
 import json
 import os
 import re
+import reprlib
 import shutil
 import stat
 import sys
@@ -271,6 +272,11 @@ def is_cached(path: str) -> bool:
 
 def record_of(name: str, kind: GraphKind, options: Mapping[str, Any]) -> dict[str, Any]:
     source = os.path.realpath(name)
+    for option, value in options.items():
+        try:
+            json.dumps(value)
+        except (TypeError, ValueError):
+            raise InputError(f"{option} is {reprlib.repr(value)}; of a file, expected text or a number") from None
     with os_errors_named(name):
         found = os.stat(source)
     return {

@@ -456,3 +456,17 @@ def test_commands_take_the_flags_of_reading(file: Path, run: Run) -> None:
     code, _, err = run("count", "butterfly", file, "--input-format", "cvs")
     assert code == 2
     assert "format is 'cvs'; expected " in err
+
+
+@pytest.mark.parametrize("value", [range(3), np.zeros(2), object(), {1}])
+@pytest.mark.parametrize("option", ["sign", "weight", "u"])
+def test_an_option_of_a_file_is_text_or_a_number(option: str, value: Any, file: Path) -> None:
+    with pytest.raises(InputError, match=f"{option} is "):
+        papilio.read(file, **{option: value})
+
+
+def test_a_comparison_without_any_size_prints_its_headline(file: Path, run: Run) -> None:
+    words = ("--min-u", "9", "--samples", "3", "--seed", "1", "--cluster", "inline")
+    code, _, err = run("significance", "maximal-biclique", file, *words)
+    assert code == 0
+    assert "maximal" in err

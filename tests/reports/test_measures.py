@@ -53,6 +53,11 @@ def test_the_smallest_number_of_workers_need_not_be_one() -> None:
     assert eight.efficiency == pytest.approx(0.75)
 
 
+def test_a_graph_without_work_scales_by_its_times() -> None:
+    _, two = gather_points([run(1, 1, 4.0, 0), run(2, 1, 2.0, 0)])
+    assert (two.speedup, two.speedups, two.efficiency) == (2, (2,), 1)
+
+
 def test_weak_scaling_compares_work_per_second() -> None:
     runs = [run(1, 1, 10.0, 1000, graph_hash="a", count=1), run(2, 1, 11.0, 2200, graph_hash="b", count=2)]
     _, two = gather_points(runs)
