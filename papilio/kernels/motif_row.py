@@ -102,6 +102,7 @@ class MotifRow:
     listed: ListingSupport | None = None
     parted: PartitionSupport | None = None
     # why a listing is rejected
+    has_small_way: bool = False  # whether other functions count small graphs
     condition: str = ""  # what an error adds to the name where it applies to some of its motifs
     not_listed: str = "bicliques of one p and one q, cliques of one k, and maximal ones of both can"
     has_checksum: bool = False  # whether partials have the sum of the hashes of all motifs

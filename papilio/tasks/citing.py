@@ -6,7 +6,7 @@ import platform
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from papilio.arguments import plural
+from papilio.arguments import checked, plural
 from papilio.version import __version__
 
 _PACKAGES = ("numpy", "numba", "pyarrow", "dask", "distributed", "duckdb", "fsspec", "pandas", "polars", "networkx",
@@ -47,6 +47,7 @@ _SHARED = {
 }
 
 
+@checked
 def citation() -> str:
     """Return how to cite this version of Papilio, and a BibTeX entry."""
     return (
@@ -55,6 +56,7 @@ def citation() -> str:
     )
 
 
+@checked
 def show_versions() -> None:
     """Print the versions of Papilio, Python and every package that an answer may depend on, for a report."""
     rows = [("papilio", __version__), ("python", platform.python_version()), ("platform", platform.platform())]

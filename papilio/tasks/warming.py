@@ -73,7 +73,7 @@ def list_compilations(engines: tuple[EngineName, ...]) -> Iterator[tuple[str, Ca
             sides = {_SIDE: ""}
             if pivots:
                 sides[_WIDE] = ", beyond 64 rows"
-            if isinstance(question.motif, Projection) and question.motif.samples:
+            if question.row.has_small_way:
                 sides[_LARGE] = ", one random graph after the other"
             for side, which in sides.items():
                 yield (

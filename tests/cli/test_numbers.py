@@ -36,6 +36,7 @@ BASE: dict[str, tuple[str, ...]] = {
     "count balanced-butterfly": ("graph", "-k", "2", *HERE),
     "estimate biclique": ("graph", "-p", "2", "-q", "2", *HERE),
     "significance biclique": ("graph", "-p", "2", "-q", "2", "--samples", "3", *HERE),
+    "randomize": ("graph", "nothing"),
     "census": ("graph", "--pair-side", "u", "--by", "coherent", *HERE),
     "enumerate maximal-clique": ("friends", "--output", "nothing", *HERE),
     "enumerate biclique": ("graph", "-p", "2", "-q", "2", "--output", "nothing", *HERE),

@@ -63,6 +63,10 @@ _SAMPLED_LISTING = ListingSupport(
 )
 
 SAMPLED_PROJECTION = replace(
-    PROJECTION, engines={"cpu": _sampled_cpu}, listed=_SAMPLED_LISTING, condition=' with significance "degrees"'
+    PROJECTION,
+    engines={"cpu": _sampled_cpu},
+    listed=_SAMPLED_LISTING,
+    has_small_way=True,
+    condition=' with significance "degrees"',
 )
 """Of projections that are compared with random graphs."""
