@@ -319,6 +319,6 @@ def test_all_exported_names_resolve() -> None:
     import papilio
 
     assert all(getattr(papilio, name) is not None for name in papilio.__all__)
-    assert set(papilio.__all__) <= set(dir(papilio))
+    assert dir(papilio) == sorted(papilio.__all__)
     with pytest.raises(AttributeError, match="has no attribute 'moth'"):
         _ = papilio.moth  # type: ignore[attr-defined]
