@@ -23,7 +23,11 @@ __all__ = sorted(_HOMES)
 
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
-        raise AttributeError(f"module 'papilio' has no attribute {name!r}")
+        from papilio.arguments import did_you_mean
+
+        # ``obj`` alone: given a name, too, Python 3.11 and later would append a suggestion of their own.
+        message = f"module 'papilio' has no attribute {name!r}{did_you_mean(name, _HOMES)}"
+        raise AttributeError(message, obj=sys.modules[__name__])
     value: object = getattr(import_module(_HOMES[name]), name)
     globals()[name] = value
     return value

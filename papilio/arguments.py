@@ -99,6 +99,7 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
+            _require_known(function, signature, kwargs)
             bound = signature.bind(*args, **kwargs)
         except TypeError as error:
             raise TypeError(
@@ -108,7 +109,8 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
         for name, value in bound.arguments.items():
             hint = hints.get(name, Any)
             if signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
-                bound.arguments[name] = _read_options(function, signature, value, hint)
+                options = _hints_of(typing.get_args(hint)[0])
+                bound.arguments[name] = {each: read_argument(each, of, options[each]) for each, of in value.items()}
             else:
                 bound.arguments[name] = read_argument(name, value, hint)
         return function(*bound.args, **bound.kwargs)
@@ -205,16 +207,12 @@ def _names_of(function: Any, signature: inspect.Signature) -> Iterator[str]:
             yield name
 
 
-def _read_options(function: Any, signature: inspect.Signature, given: dict[str, Any], hint: Any) -> dict[str, Any]:
-    """Return keyword arguments checked by a TypedDict; TypeError for an unknown one."""
-    hints = _hints_of(typing.get_args(hint)[0])
+def _require_known(function: Any, signature: inspect.Signature, given: Iterable[str]) -> None:
+    """Raise TypeError for an unknown keyword argument, with the most similar one."""
+    known = [*_names_of(function, signature)]
     for name in given:
-        if name not in hints:
-            raise TypeError(
-                f"{function.__name__}: got an unexpected keyword argument {name!r}; its arguments are "
-                f"{', '.join(_names_of(function, signature))}"
-            )
-    return {name: read_argument(name, value, hints[name]) for name, value in given.items()}
+        if name not in known:
+            raise TypeError(f"got an unexpected keyword argument {name!r}{did_you_mean(name, known)}")
 
 
 _Convert = Callable[[str, Any], Any]

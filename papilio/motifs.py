@@ -635,6 +635,22 @@ MOTIFS: dict[str, type[Motif]] = {
 }
 """All motifs, by name."""
 
+_OTHER_NAMES = {
+    "triangle": ("clique", "k = 3"),
+    "square": ("four-cycle", ""),
+    "4-cycle": ("four-cycle", ""),
+    "rectangle": ("butterfly", ""),
+}
+"""Other names in use for motifs: the name here, and its size."""
+
+
+def suggest_motif(word: str, known: Collection[str]) -> str:
+    """Return ``; did you mean 'clique' with k = 3?`` for an unknown name of a motif; empty if none is similar."""
+    other = _OTHER_NAMES.get(word.lower().removesuffix("s"))
+    if other is not None and other[0] in known:
+        return f"; did you mean {other[0]!r}{other[1] and f' with {other[1]}'}?"
+    return did_you_mean(word, known)
+
 
 def choose_options(motif: Motif, options: Mapping[str, str]) -> EngineOptions:
     """Return the requested engine options of ``motif``, by name and without defaults.
@@ -644,7 +660,8 @@ def choose_options(motif: Motif, options: Mapping[str, str]) -> EngineOptions:
     for name, value in options.items():
         if name not in motif.choices:
             known = ", ".join(motif.choices) or "none"
-            raise InputError(f"{motif.name} has no option {name!r}; its options: {known}")
+            near = did_you_mean(name, motif.choices)
+            raise InputError(f"{motif.name} has no option {name!r}{near}; its options: {known}")
         if value not in motif.choices[name]:
             raise InputError(f"{name} is {value!r}; expected one of {', '.join(motif.choices[name])}")
     return tuple((name, options[name]) for name in sorted(options) if options[name] != motif.choices[name][0])
@@ -686,7 +703,7 @@ def read_motif(motif: Motif | str, sizes: Mapping[str, Any] | None = None) -> Mo
         return motif
     if motif not in MOTIFS:
         raise InputError(
-            f"motif is {motif!r}{did_you_mean(motif, MOTIFS)}; known: {', '.join(sorted(MOTIFS))}, as "
+            f"motif is {motif!r}{suggest_motif(motif, MOTIFS)}; known: {', '.join(sorted(MOTIFS))}, as "
             "papilio.Butterfly() and so on"
         )
     kind = MOTIFS[motif]
@@ -694,7 +711,7 @@ def read_motif(motif: Motif | str, sizes: Mapping[str, Any] | None = None) -> Mo
     strange = [name for name in given if name not in defaults]
     if strange:
         known = f"has only {', '.join(defaults)}" if defaults else "has no sizes"
-        raise InputError(f"{', '.join(strange)} is given, but {motif!r} {known}")
+        raise InputError(f"{', '.join(strange)} is given, but {motif!r} {known}{did_you_mean(strange[0], defaults)}")
     missing = [
         name
         for name, default in defaults.items()

@@ -153,6 +153,16 @@ def test_missing_and_unknown_arguments(name: str, place: Path) -> None:
             function(**{key: value for key, value in BASE[name].items() if key != needed})
 
 
+@pytest.mark.parametrize("name", sorted(BASE))
+def test_a_mistyped_argument_names_the_right_one_first(name: str) -> None:
+    function: Any = public_functions()[name]
+    for parameter in parameters_of(function):
+        if len(parameter) > 4:
+            mistyped = f"{parameter[:2]}{parameter[3:]}"
+            with pytest.raises(TypeError, match=f"{name}: .*{mistyped}'; did you mean '{parameter}'.*its arguments"):
+                function(**{mistyped: 1})
+
+
 WITH_BARS = sorted(
     name for name, each in public_functions().items() if "progress" in parameters_of(each) and name != "submit"
 )
@@ -247,6 +257,9 @@ def test_classes_take_no_unknown_keyword(name: str) -> None:
         (lambda: papilio.count(GRAPH, papilio.Butterfly), "it is a class; use an instance, such as Butterfly"),
         (lambda: papilio.count(GRAPH, "biclique"), "which needs p and q, with None for every size, as"),
         (lambda: papilio.count(GRAPH, "btterfly"), "motif is 'btterfly'; did you mean 'butterfly'"),
+        (lambda: papilio.count(GRAPH, "triangle"), r"did you mean 'clique' with k = 3\?; known"),
+        (lambda: papilio.count(GRAPH, "clique", max_q=3), r"has only k, max_k; did you mean 'max_k'\?"),
+        (lambda: papilio.count(GRAPH, papilio.Biclique(2, 2), options={"anchr": "u"}), "did you mean 'anchor'"),
         (lambda: papilio.count(GRAPH, 5), "motif is 5; expected a Motif or a text"),
         (lambda: papilio.count(GRAPH, "butterfly", progress=1), "progress is 1; expected a function, True or False or"),
         (lambda: papilio.count(GRAPH, "butterfly", per="vertices"), "expected total, vertex or edge"),

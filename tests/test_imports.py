@@ -322,3 +322,11 @@ def test_all_exported_names_resolve() -> None:
     assert dir(papilio) == sorted(papilio.__all__)
     with pytest.raises(AttributeError, match="has no attribute 'moth'"):
         _ = papilio.moth  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", ["count", "project", "Butterfly", "SignificanceResult"])
+def test_a_mistyped_name_of_the_package_names_the_right_one_once(name: str) -> None:
+    script = f"import papilio\npapilio.{name[:2]}{name[3:]}\n"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.stderr.lower().count(f"did you mean {name!r}".lower()) == 1
+    assert done.stderr.lower().count("did you mean") == 1

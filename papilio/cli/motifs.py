@@ -18,10 +18,10 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 import click
 from click.shell_completion import CompletionItem
 
-from papilio.arguments import Between, did_you_mean
+from papilio.arguments import Between
 from papilio.cli.options import LAYER, integer, reading_given
 from papilio.errors import InputError, UnsupportedError
-from papilio.motifs import LAYER_FIELDS, MOTIFS, Motif
+from papilio.motifs import LAYER_FIELDS, MOTIFS, Motif, suggest_motif
 from papilio.registry import MOTIF_ROWS
 
 
@@ -195,7 +195,7 @@ class MotifGroup(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command:
         if name not in MOTIFS:
             known = self.list_commands(ctx)
-            raise UnsupportedError(f"unknown motif {name!r}{did_you_mean(name, known)}; known: {', '.join(known)}")
+            raise UnsupportedError(f"unknown motif {name!r}{suggest_motif(name, known)}; known: {', '.join(known)}")
         if name not in self.list_commands(ctx):
             raise UnsupportedError(f"{name} cannot be listed; {MOTIF_ROWS[name].not_listed}")
         kind = MOTIFS[name]

@@ -205,6 +205,7 @@ def test_a_state_is_a_row_of_all_jobs() -> None:
 def test_close_names_are_suggested() -> None:
     for words, message in (
         (("cuont", "butterfly", "x"), "No such command 'cuont'; did you mean 'count'"),
+        (("count", "triangles", "x"), "unknown motif 'triangles'; did you mean 'clique' with k = 3"),
         (("measure", "lataPy", "x"), "No such command 'lataPy'; did you mean 'latapy'"),
         (("count", "buterfly", "x"), "unknown motif 'buterfly'; did you mean 'butterfly'"),
         (("submit", "cuont"), "No such command 'cuont'; did you mean 'count'"),
