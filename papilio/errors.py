@@ -4,9 +4,11 @@
     ├── InputError              a wrong input file, option or object; also a ValueError
     │   ├── MalformedLineError      one line of a text file cannot be read
     │   ├── DuplicateEdgeError      duplicates under the policy "error"
-    │   └── GraphError              an in-memory graph breaks an invariant
+    │   ├── GraphError              an in-memory graph breaks an invariant
+    │   └── InputNotFoundError      an input file does not exist; also a FileNotFoundError
     ├── StoreError              a graph store is missing, corrupt, truncated, foreign or of another version
-    │   └── JobBusyError            another process has the job directory
+    │   ├── JobBusyError            another process has the job directory
+    │   └── StoreNotFoundError      a store, job or partition does not exist; also a FileNotFoundError
     ├── UnsupportedError        the motif, engine and graph kind do not match
     ├── CapacityError           a size exceeds a limit (ids, counts, memory); names both and the remedy
     │   └── LeaseTooLargeError      a lease does not fit in the memory of its worker; part of it may
@@ -56,12 +58,20 @@ class GraphError(InputError):
     """An in-memory graph breaks an invariant of :mod:`papilio.graph`."""
 
 
+class InputNotFoundError(InputError, FileNotFoundError):
+    """An input file does not exist; also a FileNotFoundError."""
+
+
 class StoreError(PapilioError):
     """A graph store is missing, corrupt, truncated, foreign or of another version."""
 
 
 class JobBusyError(StoreError):
     """Another process has the job directory."""
+
+
+class StoreNotFoundError(StoreError, FileNotFoundError):
+    """A graph store, a job or another directory does not exist; also a FileNotFoundError."""
 
 
 class UnsupportedError(PapilioError):
@@ -127,8 +137,10 @@ FAULTS: dict[type[BaseException], Fault] = {
     MalformedLineError: "run",
     DuplicateEdgeError: "run",
     GraphError: "run",
+    InputNotFoundError: "run",
     StoreError: "run",
     JobBusyError: "run",
+    StoreNotFoundError: "run",
     UnsupportedError: "run",
     CapacityError: "run",
     LeaseTooLargeError: "size",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterator
 from contextlib import chdir
 from fractions import Fraction
@@ -151,6 +152,22 @@ def test_missing_and_unknown_arguments(name: str, place: Path) -> None:
     for needed in (p.name for p in parameters if p.default is p.empty and p.kind is not p.VAR_KEYWORD):
         with pytest.raises(TypeError, match=f"{name}: missing .*{needed}"):
             function(**{key: value for key, value in BASE[name].items() if key != needed})
+
+
+READS = ("graph", "source", "input", "parts", "path", "root")
+"""Arguments that are paths to read."""
+
+
+@pytest.mark.parametrize(
+    ("name", "parameter"),
+    [(name, each) for name in sorted(BASE) for each in READS if each in BASE[name] and name != "generate"],
+)
+def test_a_path_that_does_not_exist_is_a_file_not_found(name: str, parameter: str, place: Path) -> None:
+    for path in ("nowhere", Path("no", "such.csv"), "memory://papilio-test/nowhere"):
+        if not (parameter in ("path", "root") and name != "open_partition" and "://" in str(path)):
+            with pytest.raises(FileNotFoundError, match=re.escape(str(path))) as caught:
+                public_functions()[name](**{**BASE[name], parameter: path})
+            assert isinstance(caught.value, PapilioError)
 
 
 @pytest.mark.parametrize("name", sorted(BASE))

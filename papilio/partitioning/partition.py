@@ -23,9 +23,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pyarrow import fs as arrow_fs
 
 from papilio.arguments import checked
-from papilio.errors import StoreError, UnsupportedError
+from papilio.errors import StoreError, StoreNotFoundError, UnsupportedError
 from papilio.motifs import GRANULARITIES, Granularity, Motif
 from papilio.partitioning import blocks
 from papilio.partitioning.blocks import PARTITION_ADVICE, BlockInfo, BlockKind
@@ -282,7 +283,10 @@ def open_partition(path: str | os.PathLike[str]) -> Partition:
     try:
         text = read_file(filesystem, f"{root}/{PARTITION_NAME}")
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise StoreError(
+        with os_errors_named(name):
+            is_missing = filesystem.get_file_info(root).type == arrow_fs.FileType.NotFound
+        kind = StoreNotFoundError if is_missing else StoreError
+        raise kind(
             f"{name} has no {PARTITION_NAME}: it is not a partition of a graph; create one with papilio partition"
         ) from error
     except OSError as error:

@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Literal, Unpack, get_args, get_origin, get_typ
 from papilio.api.read import open_graph
 from papilio.cluster.selection import resolve_workers
 from papilio.cluster.trust import require_trusted
-from papilio.errors import InputError, StoreError
+from papilio.errors import InputError, StoreError, StoreNotFoundError
 from papilio.kernels.engine import EngineChoice
 from papilio.kernels.threads import available_threads
 from papilio.motifs import EngineOptions, Granularity, Motif, choose_options
@@ -168,7 +168,8 @@ class ExperimentDirectory:
         try:
             data = read_json(file, _ADVICE)
         except FileNotFoundError as error:
-            raise StoreError(f"{self.root} is not a scaling experiment: it has no {EXPERIMENT_FILE}") from error
+            kind = StoreError if self.root.exists() else StoreNotFoundError
+            raise kind(f"{self.root} is not a scaling experiment: it has no {EXPERIMENT_FILE}") from error
         data = require_format(data, str(file), FORMAT, FORMAT_VERSION, "a scaling experiment", _ADVICE)
         described = read_record(_Description, data, str(file), _ADVICE)
         self.experiment, self.created_at = described.experiment, described.created_at

@@ -24,7 +24,7 @@ from numpy.typing import DTypeLike, NDArray
 from pyarrow import ArrowInvalid
 from pyarrow import fs as arrow_fs
 
-from papilio.errors import InputError, StoreError
+from papilio.errors import InputError, PapilioError, StoreError, StoreNotFoundError
 from papilio.extras import missing_package
 from papilio.signals import removed_at_end, uninterrupted
 from papilio.storage.records import require_size
@@ -39,6 +39,8 @@ def os_errors_named(path: str | os.PathLike[str], after: str = "") -> Iterator[N
     """Turn an OSError of the block into a StoreError that names ``path`` and the file; ``after`` follows its remedy."""
     try:
         yield
+    except PapilioError:
+        raise
     except (OSError, ArrowInvalid) as error:
         where = os.fspath(path)
         named = "" if getattr(error, "filename", None) == where else place_of(error)
@@ -174,7 +176,7 @@ def require_files(
 def local_path(path: str | os.PathLike[str]) -> Path:
     """Return ``path`` as a local path to write to.
 
-    Raises StoreError for a URL (only local writes are atomic) or if the parent directory does not exist.
+    Raises StoreError for a URL (only local writes are atomic), StoreNotFoundError if its parent does not exist.
     """
     text = os.fspath(path)
     if is_url(text):
@@ -183,7 +185,7 @@ def local_path(path: str | os.PathLike[str]) -> Path:
         target = Path(require_text(os.path.abspath(text)))
         is_there = target.parent.is_dir()
     if not is_there:
-        raise StoreError(f"{text}: the directory {target.parent} does not exist; create it first")
+        raise StoreNotFoundError(f"{text}: the directory {target.parent} does not exist; create it first")
     return target
 
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 from pyarrow import ArrowInvalid
 from pyarrow import fs as arrow_fs
 
-from papilio.errors import InputError
+from papilio.errors import InputError, InputNotFoundError
 from papilio.storage.archives import TAR_HEAD_BYTES, Member, TarMember, ZipMember, is_tar
 from papilio.storage.files import MANIFEST_NAME, filesystem_of, is_pipe, is_url, require_text
 from papilio.system_errors import code_of, explain
@@ -77,7 +77,7 @@ def _find(given: str) -> list[InputLocation]:
         pattern = "*" if is_url(given) else "*?["
         if not any(mark in given for mark in pattern):
             unknown = ", or cannot be reached" if is_url(given) else ""
-            raise InputError(f"{given} does not exist{unknown}")
+            raise InputNotFoundError(f"{given} does not exist{unknown}")
         found = _matches(filesystem, path)
         root = path[: min(path.find(mark) for mark in pattern if mark in path)].rpartition("/")[0]
         places = [
@@ -94,7 +94,7 @@ def _find(given: str) -> list[InputLocation]:
             raise
         raise InputError(f"{given} cannot be read {explain(error)}") from error
     if not places:
-        raise InputError(f"{given} matches no file")
+        raise InputNotFoundError(f"{given} matches no file")
     return places
 
 

@@ -29,7 +29,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 from pyarrow import fs as arrow_fs
 
-from papilio.errors import GraphError, StoreError
+from papilio.errors import GraphError, StoreError, StoreNotFoundError
 from papilio.graph import MAX_VERTICES, BipartiteGraph, GraphKind, UnipartiteGraph, check_layer
 from papilio.storage.edge_files import (
     FORMAT_VERSION,
@@ -354,7 +354,7 @@ def open_store(path: str | os.PathLike[str]) -> GraphStore:
     try:
         text = read_file(filesystem, f"{root}/{MANIFEST_NAME}")
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise StoreError(_why_no_manifest(filesystem, root, name)) from error
+        raise _no_manifest(filesystem, root, name) from error
     except OSError as error:
         raise StoreError(f"{name}: {MANIFEST_NAME} cannot be read {explain(error)}") from error
     manifest = Manifest.from_json(text, f"{name}/{MANIFEST_NAME}")
@@ -364,14 +364,14 @@ def open_store(path: str | os.PathLike[str]) -> GraphStore:
     return GraphStore(name, manifest)
 
 
-def _why_no_manifest(filesystem: arrow_fs.FileSystem, root: str, name: str) -> str:
+def _no_manifest(filesystem: arrow_fs.FileSystem, root: str, name: str) -> StoreError:
     with os_errors_named(name):
         kind = filesystem.get_file_info(root).type
     if kind == arrow_fs.FileType.NotFound:
-        return f"{name} does not exist; use the path of a graph store, or convert a file into one"
+        return StoreNotFoundError(f"{name} does not exist; use the path of a graph store, or convert a file into one")
     if kind == arrow_fs.FileType.File:
-        return f"{name} is a file; a graph store is a directory: convert the file into one"
-    return (
+        return StoreError(f"{name} is a file; a graph store is a directory: convert the file into one")
+    return StoreError(
         f"{name} has no {MANIFEST_NAME}: it is not a graph store; if it contains edge files: papilio convert "
         f"{name} STORE"
     )

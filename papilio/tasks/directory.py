@@ -25,7 +25,15 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from papilio.arguments import checked
-from papilio.errors import ClusterError, InputError, PapilioError, StoreError, TilingError, fault_of
+from papilio.errors import (
+    ClusterError,
+    InputError,
+    PapilioError,
+    StoreError,
+    StoreNotFoundError,
+    TilingError,
+    fault_of,
+)
 from papilio.kernels.engine import EngineChoice
 from papilio.motifs import motif_to_json
 from papilio.signals import set_advice
@@ -99,7 +107,8 @@ class JobDirectory:
         try:
             return read(self.root / name, ADVICE)
         except FileNotFoundError as error:
-            raise StoreError(f"{self.root} is not a job directory: it has no {name}") from error
+            kind = StoreError if self.root.exists() else StoreNotFoundError
+            raise kind(f"{self.root} is not a job directory: it has no {name}") from error
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -364,7 +373,7 @@ def list_jobs(root: str | os.PathLike[str] = ".") -> tuple[JobStatus | tuple[str
     """
     top = local_path(root)
     if not top.is_dir():
-        raise StoreError(f"{top} is no directory")
+        raise (StoreError if top.exists() else StoreNotFoundError)(f"{top} is no directory")
     found: list[JobStatus | tuple[str, str]] = []
     for parent, directories, files in os.walk(top):
         depth = len(Path(parent).relative_to(top).parts)
