@@ -6,7 +6,6 @@ import threading
 import weakref
 from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, suppress
-from html import escape
 from itertools import islice, pairwise
 from queue import Empty, Full, Queue
 from typing import Any, Protocol
@@ -18,7 +17,7 @@ from papilio.arguments import Count, checked
 from papilio.graph import RowColumn
 from papilio.question import Question
 from papilio.signals import check
-from papilio.storage.answers import Tabular
+from papilio.storage.answers import Previewed, Tabular
 from papilio.storage.labelled import plain_labels
 from papilio.storage.listings import batch_of, list_schema, table_of
 from papilio.tasks.job import JobSpec
@@ -47,7 +46,7 @@ class _Left(Exception):
     """Raised to end a search whose rows are no longer wanted."""
 
 
-class Rows(Tabular):
+class Rows(Previewed, Tabular):
     """The motifs of a graph, found during iteration; returned by :func:`papilio.enumerate`.
 
     Each row is a tuple of labels (or ids, without labels) in increasing order of ids; for a biclique a pair of tuples,
@@ -64,12 +63,13 @@ class Rows(Tabular):
         self.columns = tuple(call.question.row.columns(self.motif))  # ``u`` and ``v``, or ``n``
         self.limit = None if call.question.listing is None else call.question.listing.limit
 
-    def __repr__(self) -> str:
+    @property
+    def headline(self) -> str:
+        """The question and the columns in one line; no row is searched for."""
         most = "" if self.limit is None else f", at most {self.limit:,}"
-        return f"<rows of {self.motif.title} in {self._call.graph.source}{most}: iterate them, or .to_arrow()>"
-
-    def _repr_html_(self) -> str:
-        return f"<p>{escape(repr(self)[1:-1])}</p>"
+        columns = ", ".join(self.columns)
+        what = f"rows ({columns}) of {self.motif.title} in {self._call.graph.source}{most}"
+        return f"{what}: iterate them, or use .head() or .to_arrow()"
 
     def __iter__(self) -> Generator[tuple[Any, ...], None, None]:
         with closing(self._blocks()) as blocks:

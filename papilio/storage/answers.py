@@ -416,6 +416,42 @@ def _show(cell: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
+class Previewed(ABC):
+    """An object shown as a headline and a few rows, in a terminal and as HTML in a notebook."""
+
+    @property
+    @abstractmethod
+    def headline(self) -> str:
+        """The object in one line."""
+
+    def _preview(self) -> Preview:
+        """Return the table shown below the headline; none by default."""
+        return Preview()
+
+    def __repr__(self) -> str:
+        shown = self._preview()
+        if not shown.rows:
+            return f"<{self.headline}>"
+        widths = [max(map(len, column)) for column in zip(shown.head, *shown.rows, strict=True)]
+        lines = [
+            "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in (shown.head, *shown.rows)
+        ]
+        return "\n".join([f"<{self.headline}>", *lines, *filter(None, [shown.more])])
+
+    def _repr_html_(self) -> str:
+        shown = self._preview()
+        text = f"<p>{escape(self.headline)}</p>"
+        if not shown.rows:
+            return text
+        rows = [
+            "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in row)
+            for tag, row in [("th", shown.head), *(("td", row) for row in shown.rows)]
+        ]
+        more = f"<p>{escape(shown.more)}</p>" if shown.more else ""
+        return f"{text}<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>{more}"
+
+
 class Tabular(ABC):
     """An answer with ``to_arrow``, converted to data frames."""
 
@@ -456,13 +492,8 @@ _TITLE = 90
 """Maximum length of a chart's title, in characters; longer numbers are shown only in the chart."""
 
 
-class Answer(Tabular, Described):
+class Answer(Previewed, Tabular, Described):
     """An answer: as a dictionary, a table, a chart, a few lines or HTML, with its largest values."""
-
-    @property
-    @abstractmethod
-    def headline(self) -> str:
-        """The result in one line."""
 
     def plot(self, axes: Any = None) -> Any:
         """Draw the answer with matplotlib, under its headline unless the axes have a title.
@@ -484,38 +515,11 @@ class Answer(Tabular, Described):
     def _draw(self, axes: Any) -> None:
         """Draw the answer on axes of matplotlib."""
 
-    def _preview(self) -> Preview:
-        """Return the table shown below the headline; none by default."""
-        return Preview()
-
     def top(self, n: int = 10) -> Sequence[Any]:
         """Return the ``n`` largest values with the labels of their vertices or edges; InputError if there are none."""
         raise InputError(
             f"the answer has no values per vertex or edge: {self.headline}; to_pandas() returns its values"
         )
-
-    def __repr__(self) -> str:
-        shown = self._preview()
-        if not shown.rows:
-            return f"<{self.headline}>"
-        widths = [max(map(len, column)) for column in zip(shown.head, *shown.rows, strict=True)]
-        lines = [
-            "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in (shown.head, *shown.rows)
-        ]
-        return "\n".join([f"<{self.headline}>", *lines, *filter(None, [shown.more])])
-
-    def _repr_html_(self) -> str:
-        shown = self._preview()
-        text = f"<p>{escape(self.headline)}</p>"
-        if not shown.rows:
-            return text
-        rows = [
-            "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in row)
-            for tag, row in [("th", shown.head), *(("td", row) for row in shown.rows)]
-        ]
-        more = f"<p>{escape(shown.more)}</p>" if shown.more else ""
-        return f"{text}<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>{more}"
 
     @property
     def held(self) -> Source:

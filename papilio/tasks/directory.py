@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from papilio.arguments import checked
+from papilio.arguments import checked, show_share
 from papilio.errors import (
     ClusterError,
     InputError,
@@ -37,7 +37,7 @@ from papilio.errors import (
 from papilio.kernels.engine import EngineChoice
 from papilio.motifs import motif_to_json
 from papilio.signals import set_advice
-from papilio.storage.answers import read_partial_shard
+from papilio.storage.answers import Previewed, read_partial_shard
 from papilio.storage.files import local_path, os_errors_named
 from papilio.storage.ledger import LedgerContent, find_holder, read_ledger
 from papilio.storage.records import read_json, read_record, read_sealed, require_format
@@ -87,7 +87,7 @@ class _Description:
     settings: _Settings
 
 
-class JobDirectory:
+class JobDirectory(Previewed):
     """A job directory opened for reading; opening it reads ``job.json`` only.
 
     StoreError if it is not a job directory, or of a newer version.
@@ -109,6 +109,21 @@ class JobDirectory:
         except FileNotFoundError as error:
             kind = StoreError if self.root.exists() else StoreNotFoundError
             raise kind(f"{self.root} is not a job directory: it has no {name}") from error
+
+    @property
+    def headline(self) -> str:
+        """Question, state, share done, and the command that resumes an unfinished job, in one line."""
+        job, named = self.job, f"job {self.root}: {self.job.motif.title} per {self.job.per}"
+        if job.ensemble is not None:
+            named += " against random graphs"
+        try:
+            status = self.status()
+        except PapilioError as error:
+            return f"{named}, unreadable ({error})"
+        state = f"{named}, {status.state}"
+        if status.count is not None:
+            return f"{state}: {status.count:,}"
+        return f"{state}, {show_share(status.share)} done; to continue: {resume_command(self.root)}"
 
     @property
     def settings(self) -> dict[str, Any]:

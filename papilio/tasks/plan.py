@@ -19,7 +19,7 @@ from papilio.arguments import plural, show_bytes
 from papilio.errors import TilingError
 from papilio.kernels.engine import LEAST_TABLE_ENTRIES, MAX_TABLE_ENTRIES, CostTable, EngineName
 from papilio.partitioning.partition import PartitionManifest
-from papilio.storage.answers import Described
+from papilio.storage.answers import Described, Preview, Previewed, preview
 from papilio.storage.records import read_record, write_record
 from papilio.tasks.forecast import NS, Forecast, Pace, Range, predict_bytes
 from papilio.tasks.job import JobSpec, PrepareReport, digest
@@ -165,8 +165,8 @@ class Lease:
     work: int  # predicted nanoseconds of one worker
 
 
-@dataclass(frozen=True)
-class CountPlan(Described):
+@dataclass(frozen=True, repr=False)
+class CountPlan(Previewed, Described):
     """All decisions about a job before its leases run."""
 
     job: JobSpec
@@ -192,6 +192,20 @@ class CountPlan(Described):
     finished: tuple[tuple[int, int, int], ...] = ()
     # edges of all parts by the edges of the graph: how many parts hold an edge, on average
     replication: float = 1.0
+
+    @property
+    def headline(self) -> str:
+        """Question, size and predicted time in one line."""
+        job, seconds = self.job, self.run_s
+        took = "" if seconds is None else f", about {seconds.show('s')}"
+        return (
+            f"plan of {job.motif.title} per {job.per}: {plural(self.n_items, 'item')} on "
+            f"{plural(self.n_workers, 'worker')} ({self.engine}){took}"
+        )
+
+    def _preview(self) -> Preview:
+        rows = [(each.number, each.what, each.reason) for each in self.decisions]
+        return preview(("", "decision", "reason"), rows)
 
     @property
     def n_items(self) -> int:
