@@ -31,11 +31,46 @@ argument of a function is a TypeError, as everywhere in Python. :data:`FAULTS` m
 
 from __future__ import annotations
 
+import traceback
+from collections.abc import Callable, Iterator
+from types import TracebackType
 from typing import Literal
+
+from papilio.settings import TRACEBACK
 
 
 class PapilioError(Exception):
     """Base class of every error that Papilio raises on purpose."""
+
+    @property
+    def _render_traceback_(self) -> Callable[[], list[str]]:
+        """IPython calls it to show the error: the lines of the caller, and the message.
+
+        ``PAPILIO_TRACEBACK=full`` removes the attribute, and IPython shows the whole traceback.
+        """
+        if TRACEBACK.value == "full":
+            raise AttributeError(f"{TRACEBACK.name} is full")
+        return self._short_traceback
+
+    def _short_traceback(self) -> list[str]:
+        frames = traceback.StackSummary.extract((tb.tb_frame, tb.tb_lineno) for tb in _of_caller(self.__traceback__))
+        lines = "".join(frames.format()).splitlines()
+        return [
+            *lines,
+            *f"{type(self).__name__}: {self}".splitlines(),
+            f"(%env {TRACEBACK.name}=full and %tb show all)",
+        ]
+
+
+def _of_caller(tb: TracebackType | None) -> Iterator[TracebackType]:
+    """Yield the entries of a traceback before the first of this package, except those of IPython."""
+    while tb is not None:
+        package = str(tb.tb_frame.f_globals.get("__name__")).partition(".")[0]
+        if package == "papilio":
+            return
+        if package != "IPython":
+            yield tb
+        tb = tb.tb_next
 
 
 class InputError(PapilioError, ValueError):

@@ -36,6 +36,7 @@ JOIN_SECONDS = Variable("PAPILIO_JOIN_SECONDS", "seconds to wait for each furthe
 WRAP_UP_SECONDS = Variable(
     "PAPILIO_WRAP_UP_SECONDS", "seconds for running leases to end, and to be recorded, after a signal", "1.5"
 )
+TRACEBACK = Variable("PAPILIO_TRACEBACK", "`full` for whole tracebacks in notebooks", "your own lines and the message")
 NUMBA_CACHE = Variable(
     "NUMBA_CACHE_DIR", "the directory of kernels for CPUs", "beside the modules, else `~/.cache/papilio`"
 )
@@ -43,7 +44,7 @@ CUPY_CACHE = Variable("CUPY_CACHE_DIR", "the directory of kernels for GPUs", "`~
 VISIBLE_DEVICES = Variable("CUDA_VISIBLE_DEVICES", "the GPUs that a process may use", "all")
 
 VARIABLES = (
-    CACHE, XDG_CACHE, KEEP_MEMORY, MAX_UNPACKED, COMPILE_SECONDS, JOIN_SECONDS, WRAP_UP_SECONDS, NUMBA_CACHE,
-    CUPY_CACHE, VISIBLE_DEVICES,
+    CACHE, XDG_CACHE, KEEP_MEMORY, MAX_UNPACKED, COMPILE_SECONDS, JOIN_SECONDS, WRAP_UP_SECONDS, TRACEBACK,
+    NUMBA_CACHE, CUPY_CACHE, VISIBLE_DEVICES,
 )  # fmt: skip
 """All of them, in the order of the documents."""
