@@ -24,7 +24,7 @@ BUTTERFLIES = 341
 @pytest.fixture
 def scheduler() -> Iterator[LocalCluster]:
     """A scheduler without workers."""
-    with LocalCluster(n_workers=0, processes=False, dashboard_address=None) as cluster:
+    with LocalCluster(n_workers=0, processes=False, dashboard_address=":0") as cluster:
         yield cluster
 
 
