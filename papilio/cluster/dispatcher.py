@@ -8,6 +8,7 @@ When the process is asked to end, all running leases are cut, and their results 
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -86,6 +87,8 @@ MAX_LOSSES = 3
 
 STALL_S = 120.0
 """How long a run may wait for workers that have all paused for lack of memory."""
+
+_LOG = logging.getLogger("papilio")
 
 
 @dataclass
@@ -288,6 +291,7 @@ class Dispatcher(Generic[AnyTask, Result]):
             if answer.error is not None:
                 raise answer.error
         except FutureCancelledError as dropped:
+            self._pool.live_workers()  # a lost scheduler cancels all tasks: this raises then
             raise ClusterError(
                 f"the scheduler dropped {task} of worker {address} ({future.status}); "
                 "the worker may have been stopped or restarted, or the task cancelled: count again"
@@ -422,6 +426,8 @@ class Dispatcher(Generic[AnyTask, Result]):
         gone = [each for each, place in self._places.items() if each not in live and not place.has_failed]
         for address in gone:
             self._drop(address, n_suspects=1)
+        if gone and not self._places:
+            _LOG.warning("papilio: no worker is left; waiting %.0f s for another one", REPLACEMENT_S)
         fresh = [address for address in live if address not in self._known]
         for info in self._pool.describe(fresh):
             self._known.add(info.name)

@@ -6,15 +6,16 @@ import logging
 import os
 import signal
 from abc import abstractmethod
-from asyncio import AbstractEventLoop, CancelledError
-from collections.abc import Callable, Iterator, Sequence
+from asyncio import AbstractEventLoop, CancelledError, run_coroutine_threadsafe
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import wait
 from contextlib import ExitStack, contextmanager, suppress
 from time import monotonic, sleep
 from typing import Any, Self
 
 from distributed import Client, Nanny
 
-from papilio.cluster.dispatcher import Dispatcher
+from papilio.cluster.dispatcher import WATCH_S, Dispatcher
 from papilio.cluster.executor import AnyTask, Executor, Result, TaskFunction, TaskSource, check_versions
 from papilio.cluster.on_worker import (
     COMPILING_TOPIC,
@@ -23,6 +24,7 @@ from papilio.cluster.on_worker import (
     forward_compiling,
     name_process,
 )
+from papilio.cluster.silence import Silences, waiting_named
 from papilio.errors import ClusterError, InputError, PapilioError, StoreError
 from papilio.kernels.announce import say_compiling
 from papilio.settings import JOIN_SECONDS
@@ -131,6 +133,7 @@ class DaskPool(Executor):
         self._n_workers = n_workers
         self._stack = ExitStack()
         self._client: Any = None
+        self._silences = Silences()
 
     @abstractmethod
     def _connect(self, stack: ExitStack) -> Any:
@@ -194,14 +197,15 @@ class DaskPool(Executor):
         return 0
 
     def live_workers(self) -> dict[str, str]:
-        """Return the status of every worker that the scheduler knows, by address; raises as :attr:`interrupt` does.
+        """Return the status of every worker that the scheduler hears, by address; raises as :attr:`interrupt` does.
 
         ClusterError if the scheduler does not answer.
         """
         self.interrupt()
-        with scheduler_errors_named(self.client):
+        with scheduler_errors_named(self.client), waiting_named():
             known = find_workers(self.client)
-        return {address: str(worker.get("status", "running")) for address, worker in known.items()}
+        heard = known.keys() - self._silences.look({each: worker["last_seen"] for each, worker in known.items()})
+        return {each: str(worker.get("status", "running")) for each, worker in known.items() if each in heard}
 
     def ask_all(
         self, function: Callable[..., Any], *args: Any, addresses: Sequence[str] | None, patience_s: float
@@ -221,6 +225,29 @@ class DaskPool(Executor):
             return {}
         return answers
 
+    def _ask_each(self, function: Callable[..., Any], *args: Any, addresses: Iterable[str]) -> dict[str, Any]:
+        """Call a function in worker processes at the same time; return their answers, or exceptions, by address.
+
+        A worker that is lost or becomes silent meanwhile has a TimeoutError.
+        """
+
+        async def ask(address: str) -> Any:
+            answers = await self.client.run(function, *args, workers=[address], on_error="return")
+            return answers[address]
+
+        loop = self.client.loop.asyncio_loop
+        with scheduler_errors_named(self.client):
+            asked = {address: run_coroutine_threadsafe(ask(address), loop) for address in addresses}
+            while unanswered := wait(asked.values(), timeout=WATCH_S).not_done:
+                live = self.live_workers()
+                for address, future in asked.items():
+                    if future in unanswered and address not in live:
+                        future.cancel()
+            return {
+                address: TimeoutError(f"no answer from {address}") if future.cancelled() else future.result()
+                for address, future in asked.items()
+            }
+
     def work_underway(self, run_id: str) -> int:
         return sum(self.ask_all(work_underway, run_id, addresses=None, patience_s=UNDERWAY_S).values())
 
@@ -236,8 +263,7 @@ class DaskPool(Executor):
         """Describe all workers; waits for replacements of lost workers, up to ``n_workers``."""
         deadline = monotonic() + join_seconds()
         while True:
-            with scheduler_errors_named(self._client):
-                answers = self._client.run(describe_dask_worker, on_error="return")
+            answers = self._ask_each(describe_dask_worker, addresses=self.live_workers())
             gone = not answers or any(isinstance(answer, OSError) for answer in answers.values())
             if not gone or monotonic() > deadline:
                 break
@@ -260,9 +286,7 @@ class DaskPool(Executor):
         A lost worker is skipped: the dispatch detects it.
         """
         addresses = [worker.name for worker in workers]
-        ask: Callable[..., Any] = find_store_problem
-        with scheduler_errors_named(self.client):
-            answers = self.client.run(ask, job.source, job.graph_hash, workers=addresses, on_error="return")
+        answers = self._ask_each(find_store_problem, job.source, job.graph_hash, addresses=addresses)
         hosts = {worker.name: worker.host for worker in workers}
         for address, problem in answers.items():
             if problem is not None and not isinstance(problem, OSError):

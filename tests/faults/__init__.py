@@ -1,0 +1,1 @@
+"""Counts on a cluster of several hosts whose links, processes and disks fail."""
