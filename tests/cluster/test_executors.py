@@ -203,7 +203,7 @@ def test_workers_that_do_not_see_a_conversion_need_a_shared_cache(
 ) -> None:
     monkeypatch.setenv("PAPILIO_CACHE", str(tmp_path))
     pool = ExistingExecutor("tcp://nowhere:8786")
-    pool._client = SimpleNamespace(status="running", run=lambda *_, **__: {"tcp://other:1": f"{place} does not exist"})
+    monkeypatch.setattr(pool, "_ask_each", lambda *_, **__: {"tcp://other:1": f"{place} does not exist"})
     job: Any = SimpleNamespace(source=str(tmp_path / place), graph_hash="0" * 32)
     worker: Any = SimpleNamespace(name="tcp://other:1", host="other")
     with pytest.raises(ClusterError, match="worker tcp://other:1 on other cannot use the store") as caught:
