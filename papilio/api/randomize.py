@@ -8,8 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack, overload
 
-import numpy as np
-
 from papilio.api.read import Graph, open_graph
 from papilio.arguments import TABLE_SUFFIXES, Count, Seed, checked, plural, read_argument
 from papilio.errors import InputError
@@ -93,19 +91,23 @@ class RandomGraphs(Sequence[Graph]):
 
     def __init__(self, graph: Graph, ensemble: Ensemble, samples: int, trades: int | None) -> None:
         from papilio.kernels.null.cpu import ChainRandomizer, make_randomizer
+        from papilio.kernels.null.engine import SampleEngine
 
         arrays = graph.arrays()
         if not ensemble.model.keeps_signs and arrays.sign is not None:
             arrays = replace(arrays, sign=None)
         self.null, self.seed, self._samples = ensemble.null, ensemble.seed, samples
-        self._graph, self._randomizer = graph, make_randomizer(arrays, ensemble.model)
         self.trades: int | None = None
-        if isinstance(self._randomizer, ChainRandomizer):
+        randomizer = make_randomizer(arrays, ensemble.model)
+        if ensemble.pilot:  # as significance does for the smallest motif with a cycle
+            motif = Butterfly() if graph.kind == "bipartite" else Clique(3)
+            engine = SampleEngine(motif_row(motif).engines["cpu"]()(1), ensemble, 1)
+            randomizer = engine.prepare(arrays, motif, "total").randomizer
+        if isinstance(randomizer, ChainRandomizer):
             if trades is not None:
-                self._randomizer.trades_per_step = 1
-            elif ensemble.pilot:
-                _choose_trades(self._randomizer)
-            self.trades = self._randomizer.trades_per_step * ensemble.steps
+                randomizer.trades_per_step = 1
+            self.trades = randomizer.trades_per_step * ensemble.steps
+        self._randomizer = randomizer
         labels_v = graph.labels("v") if graph.kind == "bipartite" else None
         self._labelled = LabelledGraph(arrays, graph.labels("u"), labels_v, layers=graph.layers)
 
@@ -155,20 +157,3 @@ class RandomGraphs(Sequence[Graph]):
     def _facts(self, index: int) -> dict[str, str]:
         asked = {"null": self.null, "seed": self.seed, "sample": index, "trades": self.trades}
         return {f"papilio.{name}": str(value) for name, value in asked.items() if value is not None}
-
-
-def _choose_trades(randomizer: Any) -> None:
-    """Set the trades of a step as ``significance`` does for the smallest motif with a cycle."""
-    from papilio.kernels.null.mixing import run_pilot
-
-    if randomizer.has_one_realisation():
-        return
-    motif = Butterfly() if randomizer.graph.kind == "bipartite" else Clique(3)
-    engine = motif_row(motif).engines["cpu"]()(1)
-
-    def count(graph: Any) -> int:
-        made = engine.prepare(graph, motif, "total")
-        return engine.run(made, 0, made.n_items).total
-
-    found = run_pilot(randomizer, count, count(randomizer.graph), np)
-    randomizer.trades_per_step <<= found.doublings

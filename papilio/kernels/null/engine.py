@@ -11,13 +11,13 @@ its own graphs; a GPU counts one after the other, and draws the next one meanwhi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from math import ceil
 from threading import Lock
 from time import perf_counter
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,8 +36,23 @@ from papilio.kernels.probe import Prober, TimedProber
 from papilio.kernels.threads import ChunkRunner, cut_by_cost, items_in
 from papilio.motifs import Butterfly, Cell, Granularity, Motif
 
+Value = TypeVar("Value")
+
 MOST_NOTED = 10**9
 """Largest bias that an answer notes, in thousandths of a standard deviation."""
+
+
+class OnFirstCall(Generic[Value]):
+    """A value that is computed when it is first asked for, by one thread."""
+
+    def __init__(self, compute: Callable[[], Value]) -> None:
+        self._compute, self._lock, self._values = compute, Lock(), list[Value]()
+
+    def __call__(self) -> Value:
+        with self._lock:
+            if not self._values:
+                self._values.append(self._compute())
+            return self._values[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,23 +64,10 @@ class PreparedSamples(Prepared):
     per: Granularity
     randomizer: Randomizer
     costs: NDArray[np.int64]
-    given: Callable[[], Mapping[str, NDArray[np.uint64]]]  # the counts of vertices in the graph itself
+    given: OnFirstCall[Partial]  # the count in the graph itself
     notes: dict[Cell, int]  # cells of the graph as given besides its count
     small: SmallSamples | None  # counts many samples in one call; None where each is counted like any graph
     decisions: tuple[tuple[str, str], ...]
-
-
-class OnFirstCall:
-    """A value that is computed when it is first asked for, by one thread."""
-
-    def __init__(self, compute: Callable[[], Any]) -> None:
-        self._compute, self._lock, self._values = compute, Lock(), list[Any]()
-
-    def __call__(self) -> Any:
-        with self._lock:
-            if not self._values:
-                self._values.append(self._compute())
-            return self._values[0]
 
 
 @dataclass(eq=False)
@@ -114,13 +116,14 @@ class SampleEngine(Engine):
         randomizer = self._make_randomizer(graph, model)
         prepared = self._engine.prepare(graph, motif, per)
         count_cost = int(self._engine.work(prepared).sum())
+        given = OnFirstCall(lambda: self._engine.run(prepared, 0, prepared.n_items))
         small = None
         if self._device is None and type(motif) is Butterfly and per == "total":
             small = SmallSamples.of(randomizer)
         notes: dict[Cell, int] = {}
         trades, decisions = 0, prepared.decisions
         if isinstance(randomizer, ChainRandomizer):
-            notes, why = self._choose_trades(randomizer, prepared, motif, small)
+            notes, why = self._choose_trades(randomizer, given, motif, small)
             trades = randomizer.trades_per_step
             steps = f"{plural(ensemble.steps, 'step')} of {plural(trades, 'global trade')}"
             decisions += ((steps, why),)
@@ -135,11 +138,10 @@ class SampleEngine(Engine):
             decisions += (("one realisation", why),)
         if small is not None:
             decisions += (small.decision,)
-        given = OnFirstCall(lambda: self._engine.run(prepared, 0, prepared.n_items).vectors)
         return PreparedSamples(graph, motif, per, randomizer, costs, given, notes, small, decisions)
 
     def _choose_trades(
-        self, randomizer: ChainRandomizer, prepared: Prepared, motif: Motif, small: SmallSamples | None
+        self, randomizer: ChainRandomizer, given: OnFirstCall[Partial], motif: Motif, small: SmallSamples | None
     ) -> tuple[dict[Cell, int], str]:
         """Set the trades of a step; return what the answer says about them, and the reason."""
         ensemble, why = self.ensemble, "from the graph to a sample; sparse graphs with hubs need more trades in a step"
@@ -153,8 +155,7 @@ class SampleEngine(Engine):
 
         device = self.drawing_device
         with silent_runs(), nullcontext() if self._device is None else self._device.guard():
-            given = self._engine.run(prepared, 0, prepared.n_items).total
-            found = run_pilot(randomizer, count, given, np if device is None else device.xp, small)
+            found = run_pilot(randomizer, count, given().total, np if device is None else device.xp, small)
         randomizer.trades_per_step <<= found.doublings
         bias = min(ceil(1000 * found.bias), MOST_NOTED)
         notes = {ensemble.trades_cell: randomizer.trades_per_step, ensemble.bias_cell: bias}
@@ -239,15 +240,18 @@ class SampleEngine(Engine):
                 found.cells |= {(item, steps): total} if total else {}
             return
         is_given = item == ensemble.given
-        graph = prepared.graph if is_given else samples.take(item)
-        partial = self._count(prepared, found, graph, prepared.per)
+        if is_given:
+            partial = prepared.given()
+            found.work += partial.work
+        else:
+            partial = self._count(prepared, found, samples.take(item), prepared.per)
         counts = partial.cells if prepared.motif.is_table else {(): partial.total}
         found.cells |= {(item, *cell): number for cell, number in counts.items() if number}
         for layer, vector in partial.vectors.items():
             if is_given:
                 found.vectors[layer] = vector
                 continue
-            given = prepared.given()[layer]
+            given = prepared.given().vectors[layer]
             ranks = ((vector >= given).astype(np.uint64), (vector <= given).astype(np.uint64))
             for name, digits in zip((*MOMENTS, *RANKS), (*moments_of(vector), *ranks), strict=True):
                 _add_to(found.vectors, f"{layer}.{name}", digits)

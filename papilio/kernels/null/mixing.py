@@ -20,6 +20,7 @@ from papilio.kernels.null.ensemble import MOST_BIAS, MOST_DOUBLINGS
 from papilio.kernels.null.small import SmallSamples
 
 PILOT_CHAINS = 16
+"""With so many, a count that is 0.6 standard deviations from its level stands out."""
 
 PILOT_SEED = 0x70A9
 """Of the chains of every pilot: the steps depend on the graph and the motif alone."""

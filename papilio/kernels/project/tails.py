@@ -110,8 +110,10 @@ class PValues:
 
         They live as long as anything that asks.
         """
-        parts = [each.tobytes() for each in question if isinstance(each, np.ndarray)]
-        key = xxhash.xxh3_128(b"".join([repr((question.test, question.n_choices)).encode(), *parts])).hexdigest()
+        digest = xxhash.xxh3_128(repr((question.test, question.n_choices)).encode())
+        for each in (question.classes, question.chances, question.sizes):
+            digest.update(each.data)
+        key = digest.hexdigest()
         with _SHARED_LOCK:
             found = _SHARED.get(key)
             if found is None:
