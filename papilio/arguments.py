@@ -415,6 +415,14 @@ def show_mebibytes(n_bytes: int) -> str:
     return f"{-(-n_bytes // 2**20)}MiB"
 
 
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def visible(text: str) -> str:
+    """Return text for a terminal: control characters as ``\\x1b``, so that no label can move the cursor."""
+    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
 def show_bytes(n_bytes: int) -> str:
     """Return a number of bytes in the largest suitable unit, as ``8.00 GiB``."""
     power = max(0, min(4, (n_bytes.bit_length() - 1) // 10))

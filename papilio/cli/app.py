@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 import click
 
+from papilio.arguments import visible
 from papilio.cli.options import COMMAND_LINE, CommandGroup
 from papilio.cli.report import AT_LEAST, QUIET, VERBOSE
 from papilio.errors import (
@@ -192,11 +193,12 @@ def run(args: list[str] | None = None) -> NoReturn:
         sys.exit(INTERRUPTED)
     except PapilioError as error:
         check()
-        click.echo(f"papilio: {error}", err=True)
+        click.echo(f"papilio: {visible(str(error))}", err=True)
         sys.exit(exit_code_of(error))
     except OSError as error:
         check()
-        click.echo(f"papilio: the system reports an error{place_of(error)} {explain(error)}", err=True)
+        text = f"papilio: the system reports an error{place_of(error)} {explain(error)}"
+        click.echo(visible(text), err=True)
         sys.exit(exit_code_of(StoreError()))
     except Exception:
         check()  # libraries turn an exception raised by a signal into their own errors

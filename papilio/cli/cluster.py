@@ -26,7 +26,7 @@ from papilio.cli.options import (
     take_reading_words,
     with_options,
 )
-from papilio.cli.report import print_json, say
+from papilio.cli.report import print_json, put, say
 from papilio.cluster.credentials import write_credentials
 from papilio.cluster.doctor import Check, check_cluster, check_machine, check_store, failure_of
 from papilio.cluster.sbatch import SbatchSpec, render_count
@@ -70,7 +70,7 @@ def doctor(
     if as_json:
         print_json({"ok": failure is None, "checks": [vars(check) for check in checks]})
     else:
-        click.echo("\n".join(_lines(checks)))
+        put("\n".join(_lines(checks)))
     if failure is not None:
         raise failure
 
@@ -239,7 +239,7 @@ def _write_script(
     words += take_reading_words(fields)
     script = render_count(SbatchSpec(command=command, motif=name, motif_flags=tuple(words), **fields))
     if output is None:
-        click.echo(script, nl=False)
+        put(script, end="")
         return
     target = check_file(output, overwrite)
     try:

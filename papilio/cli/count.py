@@ -31,6 +31,7 @@ from papilio.cli.options import (
 from papilio.cli.report import (
     AT_LEAST,
     answer,
+    put,
     report_estimate,
     report_plan,
     report_result,
@@ -417,7 +418,7 @@ def decompose(store: str, no_hierarchy: bool, as_json: bool, **options: Any) -> 
 
 
 def _report(result: DecompositionResult) -> None:
-    click.echo(result.max_number)
+    put(result.max_number)
     from papilio.storage.layers import show_layer, show_sizes
 
     graph, sizes = result.graph, result.level_sizes()

@@ -27,7 +27,7 @@ from papilio.cli.options import (
     with_options,
     with_output,
 )
-from papilio.cli.report import answer, print_json, report_result, say, show_progress
+from papilio.cli.report import answer, print_json, put, report_result, say, show_progress
 from papilio.cli.tables import STANDARD_OUTPUT, answer_rows, take_target, with_rows
 from papilio.motifs import Motif
 from papilio.storage.answers import rows_table
@@ -66,9 +66,9 @@ def jobs(root: str, as_json: bool, **options: Any) -> None:
         return
     for each in found:
         if isinstance(each, tuple):
-            click.echo(f"damaged      {each[0]}: {each[1]}")
+            put(f"damaged      {each[0]}: {each[1]}")
         else:
-            click.echo(f"{each.state:11}  {show_share(each.share):>6}  {each.title}  {each.path}")
+            put(f"{each.state:11}  {show_share(each.share):>6}  {each.title}  {each.path}")
 
 
 @click.command()
@@ -81,7 +81,7 @@ def status(directory: str, as_json: bool, **options: Any) -> None:
     job = papilio.open_job(directory).status()
 
     def show(job: JobStatus) -> None:
-        click.echo("\n".join(_status_lines(job)))
+        put("\n".join(_status_lines(job)))
 
     answer_rows(job, as_json, show, target, lambda job: rows_table([_job_row(job)]))
 
@@ -118,7 +118,7 @@ def verify(directory: str, sample: int, engine: str | None, seed: int, as_json: 
     if as_json:
         print_json({**checked.to_dict(), "recount": None if again is None else asdict(again)})
         return
-    click.echo(checked.count)
+    put(checked.count)
     say(f"ledger: {checked.records} records, all checksums right")
     tile = "which reach the limit" if checked.limit_reached else f"which tile {checked.items:,} work items"
     say(f"leases: {checked.leases}, {tile} and sum to the count")
@@ -251,7 +251,7 @@ def _submit(motif: Motif, store: str, as_json: bool, engine_options: dict[str, s
 
 
 def _report_submitted(job: JobStatus, cluster: str) -> None:
-    click.echo(job.path)
+    put(job.path)
     if job.state == "finished":
         say(f"job {job.path}: already finished; nothing was submitted. papilio wait {job.path} shows the count")
         return
@@ -327,4 +327,4 @@ def cancel(directory: str) -> None:
 def logs(directory: str, follow: bool) -> None:
     """Print the log of the submitted job of DIRECTORY: its plan, workers that came and went, errors."""
     for text in papilio.read_job_log(directory, follow=follow):
-        click.echo(text, nl=False)
+        put(text, end="")

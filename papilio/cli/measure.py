@@ -25,7 +25,7 @@ from papilio.cli.options import (
     integer,
     with_options,
 )
-from papilio.cli.report import align, names_in, report_result, say, say_seconds, show_progress
+from papilio.cli.report import align, names_in, put, report_result, say, say_seconds, show_progress
 from papilio.cli.tables import RowTarget, answer_rows, take_target, with_rows
 from papilio.errors import InputError, StoreError
 from papilio.measures.census_pairs import PAIR_ORDERS, CensusPairs, CensusVertices, PairOrder
@@ -95,7 +95,7 @@ def _answer(
 
     def report(result: Any) -> None:
         for line in lines(result):
-            click.echo(line)
+            put(line)
         if isinstance(result, RobinsAlexander):
             exact = "" if result.fraction is None else f" = {result.fraction}"
             say(f"4 * {result.butterflies} butterflies / {result.three_paths} paths of three edges{exact}")
@@ -353,7 +353,7 @@ def census(
     def report(shown: CensusResult | CensusPairs | CensusVertices) -> None:
         report_result(result.counted)
         for line in lines:
-            click.echo(line)
+            put(line)
         say(f"balanced: {result.balanced:,} of {result.butterflies:,} butterflies")
         output = getattr(shown, "output", None)
         if output is not None:

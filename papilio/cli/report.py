@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from papilio.arguments import plural, show_bytes
+from papilio.arguments import plural, show_bytes, visible
 from papilio.cluster.progress import ProgressBar
 from papilio.motifs import Cell, CensusClass, rows_by_class
 
@@ -43,7 +44,13 @@ def _is(key: str) -> bool:
 def say(text: str) -> None:
     """Write a line on standard error, unless the command is quiet."""
     if not _is(QUIET):
-        click.echo(text, err=True)
+        click.echo(visible(text), err=True)
+
+
+def put(value: Any, end: str = "\n") -> None:
+    """Write a value on standard output: as it is, but visible on a terminal."""
+    text = f"{value}{end}"
+    click.echo(visible(text) if sys.stdout.isatty() else text, nl=False, color=True)
 
 
 def show_progress() -> ProgressBar:
@@ -53,7 +60,7 @@ def show_progress() -> ProgressBar:
 
 def print_json(data: dict[str, Any]) -> None:
     """Write one JSON object on standard output; integers in full."""
-    click.echo(json.dumps(data, ensure_ascii=False))
+    put(json.dumps(data, ensure_ascii=False))
 
 
 def answer(result: Any, as_json: bool, write: Callable[[Any], None]) -> None:
@@ -110,15 +117,15 @@ def _report_count(result: CountResult) -> None:
     from papilio.registry import motif_row
 
     if not result.motif.is_table:
-        click.echo(result.count)
+        put(result.count)
     elif (row := motif_row(result.motif)).classes:
-        click.echo("\n".join(class_lines(row.classes, result.table)))
+        put("\n".join(class_lines(row.classes, result.table)))
     elif result.output is None:
-        click.echo("\n".join(table_lines(result.table, row.key)))
+        put("\n".join(table_lines(result.table, row.key)))
     if result.output is None:
         for entry in result.largest:
             labels = "\t".join(str(label) for label in entry.labels)
-            click.echo(f"{entry.place}\t{labels}\t{entry.count}")
+            put(f"{entry.place}\t{labels}\t{entry.count}")
     graph = result.graph
     vertices = _vertices(graph["kind"], graph["n_u"], graph["n_v"], names_in(graph))
     say(f"{result.motif.title}: {result.count:,} in {vertices}, {plural(graph['n_edges'], 'edge')}")
@@ -129,7 +136,7 @@ def _report_count(result: CountResult) -> None:
 
 
 def _report_listing(result: ListingResult) -> None:
-    click.echo(result.output)
+    put(result.output)
     listed = f"{result.rows:,} listed" if result.left is None else f"{result.rows:,} kept of {result.count:,}"
     checked = ", confirmed by a count" if result.checked and result.left is None else ""
     say(f"{result.motif.title}: {listed} in {plural(result.files, 'file')}{checked}")
@@ -146,7 +153,7 @@ def _report_listing(result: ListingResult) -> None:
 def _report_significance(result: SignificanceResult) -> None:
     if result.per == "vertex" and result.output is None:
         for each in result.top():
-            click.echo("\t".join(map(str, (each.place, *each.labels, f"{each.value:.6g}"))))
+            put("\t".join(map(str, (each.place, *each.labels, f"{each.value:.6g}"))))
     if result.per == "total":
         _write_comparisons(result.rows())
     say(result.headline)
@@ -164,7 +171,7 @@ def _report_each(result: SignificanceResults) -> None:
     elif result.output is None:
         for name, each in result.items():
             for entry in each.top():
-                click.echo("\t".join(map(str, (name, entry.place, *entry.labels, f"{entry.value:.6g}"))))
+                put("\t".join(map(str, (name, entry.place, *entry.labels, f"{entry.value:.6g}"))))
     say(result.headline)
     for name, warning in result.warnings.items():
         say(f"warning: {name}: {warning}")
@@ -174,7 +181,7 @@ def _report_each(result: SignificanceResults) -> None:
 
 def _write_comparisons(rows: list[dict[str, Any]]) -> None:
     if rows:
-        click.echo("\n".join(align([[*rows[0]], *([show_number(value) for value in row.values()] for row in rows)])))
+        put("\n".join(align([[*rows[0]], *([show_number(value) for value in row.values()] for row in rows)])))
 
 
 def show_number(value: Any) -> str:
@@ -235,10 +242,10 @@ def report_estimate(result: Estimate) -> None:
     where = f"engine {result.engine} ({result.cluster})"
     low, high = result.interval
     if result.exact is not None:
-        click.echo(result.exact)
+        put(result.exact)
         say(f"{result.sentence}; {where}")
     else:
-        click.echo(f"{result.count:.6g}\t{low:.6g}\t{high:.6g}" if result.is_reliable else f">= {low:.6g}")
+        put(f"{result.count:.6g}\t{low:.6g}\t{high:.6g}" if result.is_reliable else f">= {low:.6g}")
         say(result.sentence)
         say(
             f"{plural(result.probes, 'probe')}, equivalent to {result.effective_probes:,.0f} of equal weight; the "
@@ -251,7 +258,7 @@ def report_estimate(result: Estimate) -> None:
 
 def report_plan(made: CountPlan) -> None:
     """Write a plan."""
-    click.echo("\n".join(plan_lines(made)))
+    put("\n".join(plan_lines(made)))
 
 
 def plan_lines(made: CountPlan) -> list[str]:
@@ -320,7 +327,7 @@ def report_store(store: GraphStore, as_json: bool) -> None:
     if as_json:
         print_json({"path": store.path, **json.loads(manifest.to_json())})
         return
-    click.echo(store.path)
+    put(store.path)
     provenance = manifest.provenance
     if "format" in provenance:
         how = "forced" if provenance.get("format_forced") else "detected"

@@ -32,7 +32,7 @@ from papilio.cli.options import (
     graph_argument,
     parse_numbers,
 )
-from papilio.cli.report import print_json, say, show_progress
+from papilio.cli.report import print_json, put, say, show_progress
 from papilio.cluster.sbatch import SbatchSpec
 from papilio.errors import ExecutionError, InputError, PapilioError
 from papilio.motifs import Motif
@@ -237,7 +237,7 @@ def _submit(directory: ExperimentDirectory, motif: Motif, allocation: dict[str, 
         **allocation,
     )
     job = submit_points(directory, spec)
-    click.echo(job)
+    put(job)
     say(f"submitted an array of {len(points)} jobs from {directory.root / 'slurm'}")
     say(f"the jobs write the report; papilio report {shlex.quote(str(directory.root))} shows their progress")
 
@@ -249,7 +249,7 @@ def _report(root: Path, output: str | None, figures: bool, as_json: bool, overwr
         print_json({"report": str(page), **results})
         return
     for point in results.get("points", ()):
-        click.echo(
+        put(
             f"{point['workers']}\t{point['seconds_median']:.3f} s\tspeed-up {point['speedup']:.2f}\t"
             f"efficiency {100 * point['efficiency']:.1f} %"
         )

@@ -34,6 +34,7 @@ from papilio.cli.report import (
     info_lines,
     partition_lines,
     print_json,
+    put,
     report_store,
     say,
     show_progress,
@@ -140,7 +141,7 @@ def _report_conversions(conversions: Sequence[Conversion], as_json: bool, what: 
         print_json({"directory": str(cache_directory()), "conversions": [asdict(each) for each in conversions]})
         return
     if conversions:
-        click.echo("\n".join(conversion_lines(conversions, time.time())))
+        put("\n".join(conversion_lines(conversions, time.time())))
     n_bytes = sum(each.n_bytes for each in conversions)
     say(f"{plural(len(conversions), 'conversion')} ({show_bytes(n_bytes)}) {what} {cache_directory()}")
 
@@ -158,7 +159,7 @@ def info(store: str, verify: bool, as_json: bool, **reading: Any) -> None:
     if as_json:
         print_json(described)
         return
-    click.echo("\n".join(info_lines(described)))
+    put("\n".join(info_lines(described)))
     if verify:
         say("verified: the edges have the hash of the manifest")
 
@@ -235,7 +236,7 @@ def randomize(store: str, output: str, as_json: bool, overwrite: bool, **options
     if as_json:
         print_json({"null": made.null, "seed": made.seed, "trades": made.trades, "paths": paths})
         return
-    click.echo("\n".join(paths))
+    put("\n".join(paths))
     say(repr(made))
 
 
@@ -283,6 +284,6 @@ def partition(
     if as_json:
         print_json({"path": made.path, **json.loads(made.manifest.to_json())})
         return
-    click.echo(made.path)
+    put(made.path)
     for line in partition_lines(made.manifest):
         say(line)

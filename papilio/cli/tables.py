@@ -7,11 +7,11 @@ import sys
 from contextlib import nullcontext, redirect_stdout
 from dataclasses import dataclass, is_dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from papilio.arguments import TABLE_FORMATS, TABLE_SUFFIXES, TableFormat
+from papilio.arguments import TABLE_FORMATS, TABLE_SUFFIXES, TableFormat, visible
 from papilio.cli.options import Decorator, with_options
 from papilio.cli.report import print_json, say
 
@@ -43,6 +43,23 @@ def with_rows(holds: str) -> Decorator:
     )  # fmt: skip
 
 
+class _Terminal(io.BufferedIOBase):
+    """A stream of rows as text to a terminal, on which control characters are visible."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        # Writers pass whole rows, so that no character is cut.
+        return self._stream.write(visible(bytes(data).decode()).encode())
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+
 @dataclass(frozen=True)
 class RowTarget:
     """Where a command writes rows."""
@@ -71,7 +88,9 @@ class RowTarget:
         """Write Arrow batches as they come; errors as :func:`papilio.storage.tables.write_batches`."""
         from papilio.storage.tables import write_batches
 
-        target: Any = sys.stdout.buffer if self.path is None else self.path
+        target: Any = self.path
+        if target is None:
+            target = _Terminal(sys.stdout.buffer) if sys.stdout.isatty() else sys.stdout.buffer
         write_batches(target, schema, batches, self.format, overwrite=self.overwrite)
 
     def write_rows(self, rows: list[dict[str, Any]], names: Sequence[str]) -> None:

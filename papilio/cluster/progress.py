@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from time import monotonic
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
-from papilio.arguments import show_bytes, show_share
+from papilio.arguments import show_bytes, show_share, visible
 from papilio.cluster.events import (
     Event,
     LeaseFinished,
@@ -265,6 +265,7 @@ class ProgressBar:
     def _write(self, text: str) -> None:
         """Write a line, above the bar if there is one; with the time if it is one of many."""
         line = f"{monotonic() - self._began_s:8.2f} s  {text}" if self._verbose else text
+        line = visible(line)
         if self._bar is None:
             print(line, file=sys.stderr, flush=True)
         else:
