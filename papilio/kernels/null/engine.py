@@ -155,8 +155,8 @@ class SampleEngine(Engine):
 
         device = self.drawing_device
         with silent_runs(), nullcontext() if self._device is None else self._device.guard():
-            found = run_pilot(randomizer, count, given().total, np if device is None else device.xp, small)
-        randomizer.trades_per_step <<= found.doublings
+            xp = np if device is None else device.xp
+            found = run_pilot(randomizer, count, given().total, xp, small, self._threads)
         bias = min(ceil(1000 * found.bias), MOST_NOTED)
         notes = {ensemble.trades_cell: randomizer.trades_per_step, ensemble.bias_cell: bias}
         why = f"from the graph to a sample; {PILOT_CHAINS} chains predict a bias of {found.bias:.2g} std"

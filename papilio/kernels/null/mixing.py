@@ -18,6 +18,7 @@ import numpy as np
 from papilio.kernels.null.cpu import ChainRandomizer
 from papilio.kernels.null.ensemble import MOST_BIAS, MOST_DOUBLINGS
 from papilio.kernels.null.small import SmallSamples
+from papilio.kernels.threads import ChunkRunner
 
 PILOT_CHAINS = 16
 """With so many, a count that is 0.6 standard deviations from its level stands out."""
@@ -43,14 +44,19 @@ class Pilot(NamedTuple):
 
 
 def run_pilot(
-    randomizer: ChainRandomizer, count: Callable[[Any], int], given: int, xp: Any, small: SmallSamples | None = None
+    randomizer: ChainRandomizer,
+    count: Callable[[Any], int],
+    given: int,
+    xp: Any,
+    small: SmallSamples | None = None,
+    threads: int = 1,
 ) -> Pilot:
-    """Double the steps of a sample until the predicted bias is at most :data:`MOST_BIAS`.
+    """Double the trades of a step until the predicted bias of a sample is at most :data:`MOST_BIAS`.
 
     Parameters
     ----------
     randomizer : ChainRandomizer
-        Its model says how many steps a sample has.
+        Its model says how many steps a sample has; its ``trades_per_step`` are doubled.
     count : callable
         The count in a graph.
     given : int
@@ -59,18 +65,21 @@ def run_pilot(
         Of the arrays of the graphs: NumPy, or CuPy.
     small : SmallSamples, optional
         Counts the same in many samples at once.
+    threads : int
+        Number of chains at a time.
     """
     steps, edges = randomizer.model.steps, xp.sort(_keys(xp, randomizer.graph))
     for doublings in range(MOST_DOUBLINGS + 1):
         stops = [max(1, round(share * steps)) for share in _STOPS] + [steps << each for each in range(1, doublings + 1)]
         if small is None:
-            shared, counts = _follow(randomizer, count, edges, stops, xp)
+            shared, counts = _follow(randomizer, count, edges, stops, xp, threads)
         else:
             shared, counts = (each.tolist() for each in small.follow(PILOT_SEED, PILOT_CHAINS, stops))
         shares = [[each / max(int(edges.size), 1) for each in chain] for chain in shared]
         bias = _predict_bias(shares, counts, given, stops)
         if bias <= MOST_BIAS:
             break
+    randomizer.trades_per_step <<= doublings
     return Pilot(doublings, bias)
 
 
@@ -85,17 +94,19 @@ def _count_shared(xp: Any, edges: Any, keys: Any) -> int:
 
 
 def _follow(
-    randomizer: ChainRandomizer, count: Callable[[Any], int], edges: Any, stops: Sequence[int], xp: Any
+    randomizer: ChainRandomizer, count: Callable[[Any], int], edges: Any, stops: Sequence[int], xp: Any, threads: int
 ) -> tuple[list[list[int]], list[list[int]]]:
     """Return for each chain the number of edges that it shares with the graph, and the counts, at the stops."""
-    shared: list[list[int]] = []
-    counts: list[list[int]] = []
-    for chain in range(PILOT_CHAINS):
-        shared.append([])
-        counts.append([])
-        for graph in randomizer.chain(PILOT_SEED, chain, stops):
-            shared[-1].append(_count_shared(xp, edges, _keys(xp, graph)))
-            counts[-1].append(count(graph))
+    shared: list[list[int]] = [[] for _ in range(PILOT_CHAINS)]
+    counts: list[list[int]] = [[] for _ in range(PILOT_CHAINS)]
+
+    def follow(_: None, begin: int, end: int) -> None:
+        for chain in range(begin, end):
+            for graph in randomizer.chain(PILOT_SEED, chain, stops):
+                shared[chain].append(_count_shared(xp, edges, _keys(xp, graph)))
+                counts[chain].append(count(graph))
+
+    ChunkRunner(lambda: None, threads).run([(chain, chain + 1) for chain in range(PILOT_CHAINS)], follow)
     return shared, counts
 
 

@@ -25,6 +25,8 @@ from papilio.kernels.announce import run_clock, say_passed, silent_runs
 from papilio.kernels.engine import Partial, Prepared, StopCheck, never_cut, require_interval
 from papilio.kernels.memory import LEAST_ROOM, ROOM_PER_EDGE
 from papilio.kernels.null.cpu import ChainRandomizer, RowTrades
+from papilio.kernels.null.ensemble import LEAST_SAMPLES
+from papilio.kernels.null.mixing import PILOT_CHAINS, run_pilot
 from papilio.kernels.null.models import NullModel
 from papilio.kernels.null.small import TIMED, PairRows, SmallSamples
 from papilio.kernels.probe import Prober, TimedProber
@@ -32,8 +34,9 @@ from papilio.kernels.project.cpu import BLOCK_ROWS, PreparedProjection, Projecti
 from papilio.kernels.project.loops import Ids32, PairState, count_pairs, count_reached
 from papilio.kernels.rows.index import WedgeRows, index_wedges
 from papilio.kernels.threads import ChunkRunner, CpuEngine, RowSink, cut_by_cost, drop_rows
+from papilio.kernels.wedge.cpu import ButterflyCpu
 from papilio.kernels.wedge.loops import Tables, count_total, make_tables
-from papilio.motifs import Granularity, Listing, Motif, Projection
+from papilio.motifs import Butterfly, Granularity, Listing, Motif, Projection
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +105,8 @@ class SampledProjectionCpu(CpuEngine):
             reached = int(np.searchsorted(ends, ends[bounds[-1]] + room, side="right")) - 1
             bounds.append(max(reached, bounds[-1] + 1))
         randomizer = RowTrades(graph, NullModel("degrees"))
+        small = SmallSamples.of(randomizer, motif.layer)
+        chosen = self._choose_trades(randomizer, small, motif.samples)
         trades = randomizer.model.steps * randomizer.trades_per_step
         wedges = np.add.reduceat(index.costs, bounds[:-1]) if found.size else index.costs
         assert motif.samples is not None, "set with the test"
@@ -109,10 +114,8 @@ class SampledProjectionCpu(CpuEngine):
         groups = plural(len(bounds) - 1, "group")
         decisions: tuple[tuple[str, str], ...] = (
             (f"{groups} of pairs", f"a group has up to {room:,} pairs, and draws all random graphs"),
+            chosen,
         )
-        if randomizer.has_one_realisation():
-            decisions += (("one realisation", "the degrees allow no other graph: all p-values are 1"),)
-        small = SmallSamples.of(randomizer, motif.layer)
         if small is not None:
             decisions += (small.decision,)
         order = question.order
@@ -120,6 +123,28 @@ class SampledProjectionCpu(CpuEngine):
         ranks[order] = np.arange(order.size, dtype=np.int32)
         cuts = np.array(bounds, np.int64)
         return PreparedSampled(plain, motif, randomizer, small, ranks, ends, cuts, costs, decisions)
+
+    def _choose_trades(self, randomizer: RowTrades, small: SmallSamples | None, samples: int | None) -> tuple[str, str]:
+        """Set the trades of a step by a pilot of butterflies, sums of C(c, 2) over pairs; return the decision."""
+        if randomizer.has_one_realisation():
+            return "one realisation", "the degrees allow no other graph: all p-values are 1"
+        if samples is None or samples < LEAST_SAMPLES:
+            return self._steps_of(randomizer), f"no pilot looks whether they are enough below {LEAST_SAMPLES} samples"
+        engine, motif = ButterflyCpu(1), Butterfly()
+
+        def count(graph: Any) -> int:
+            made = engine.prepare(graph, motif, "total")
+            return engine.run(made, 0, made.n_items).total
+
+        with silent_runs():
+            found = run_pilot(randomizer, count, count(randomizer.graph), np, small, self.threads)
+        return self._steps_of(
+            randomizer
+        ), f"{PILOT_CHAINS} chains predict a bias of the butterflies of {found.bias:.2g} std"
+
+    @staticmethod
+    def _steps_of(randomizer: RowTrades) -> str:
+        return f"{plural(randomizer.model.steps, 'step')} of {plural(randomizer.trades_per_step, 'global trade')}"
 
     def prober(self, prepared: PreparedSampled) -> Prober:
         return TimedProber(prepared.costs, lambda: self._time(prepared))

@@ -13,11 +13,14 @@ import pytest
 
 import papilio
 from benchmarks.null_models import MADE, beside_singles, star
+from papilio.arguments import plural
 from papilio.graph import BipartiteGraph
 from papilio.kernels.null.cpu import ChainRandomizer, make_randomizer
 from papilio.kernels.null.ensemble import MOST_BIAS, MOST_DOUBLINGS, Ensemble
 from papilio.kernels.null.mixing import Pilot, _carry_on, run_pilot
 from papilio.kernels.null.models import NullModel
+from papilio.kernels.null.small import SmallSamples
+from papilio.kernels.project.sampled import SampledProjectionCpu
 
 HERE: dict[str, Any] = {"cluster": "inline", "engine": "cpu", "progress": False}
 
@@ -53,6 +56,19 @@ def test_blocks_take_more_trades_whatever_the_seed() -> None:
     assert f"of {found.trades // 20} global trades" in str(
         papilio.plan(beside_singles(), "butterfly", samples=100, cluster="inline", engine="cpu")
     )
+
+
+@pytest.mark.parametrize("is_small", [True, False])
+def test_projections_take_as_many_trades_as_counts(is_small: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not is_small:
+        monkeypatch.setattr(SmallSamples, "of", lambda *given: None)
+    chosen = []
+    for samples in (100, 99):
+        motif = papilio.Projection("u", significance="degrees", samples=samples)
+        prepared = SampledProjectionCpu(2).prepare(beside_singles(), motif, "total")
+        chosen.append(prepared.randomizer.trades_per_step)
+        assert f"of {plural(chosen[-1], 'global trade')}" in prepared.decisions[1][0]
+    assert chosen[0] == ask(beside_singles(), samples=100).trades // 20 > chosen[1]
 
 
 def test_too_few_samples_have_no_pilot() -> None:
