@@ -161,6 +161,15 @@ def test_slices_are_sized_by_predicted_work_whatever_an_engine_reports(
     assert 0 < kept.speed <= predicted / run.LEAST_TIMED_S
 
 
+def test_the_speed_is_by_the_clock_that_stands_still_while_compiling(
+    engine: FakeEngine, job: JobSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "run_clock", iter([10.0, 12.0]).__next__)
+    run_lease(lease(job, 3, 9), WORKER)
+    kept = ready.prepare_graph(job, engine, WORKER, {})
+    assert kept.speed == kept.work_between(3, 9) / 2
+
+
 def test_slices_end_at_equal_steps_of_the_work() -> None:
     pace = Pace.even(7000, 1e9)
     held = ready.PreparedGraph(None, pace, np.arange(1001), 7 * np.arange(1001))
