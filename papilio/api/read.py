@@ -22,6 +22,7 @@ from papilio.graph import BipartiteGraph, GraphKind, UnipartiteGraph
 from papilio.motifs import LAYER_FIELDS, Motif, PairSide, SizeOptions, read_motif
 from papilio.question import Question
 from papilio.storage.any_object import holds_triples, label_any
+from papilio.storage.device_objects import copy_to_host
 from papilio.storage.files import MANIFEST_NAME, filesystem_of, is_pipe, is_url, local_path, os_errors_named
 from papilio.storage.inputs import STANDARD_INPUT
 from papilio.storage.labelled import LabelledGraph
@@ -343,7 +344,8 @@ def read(source: Any, **reading: Unpack[GraphOptions]) -> Graph:
         A graph store; an edge list in a format supported by :func:`papilio.convert`; a pattern such as
         ``part-*.csv``, a list of files, a URL or standard input (``-``); a data frame of pandas, polars (lazy, too) or
         Dask, a table of pyarrow, a relation of DuckDB; a graph of NetworkX, igraph or graph-tool; a SciPy sparse
-        matrix, a NumPy array of shape (k, 2), or pairs.
+        matrix, a NumPy array of shape (k, 2), or pairs; an array or sparse matrix of CuPy, a frame of cuDF or a tensor
+        of PyTorch, which is copied to the host.
     **reading
         Keywords of :class:`papilio.storage.reading.GraphOptions`, such as ``kind="unipartite"`` or
         ``u="user", v="film", sign="stars", positive_from=4``.
@@ -399,7 +401,7 @@ def read_graph(source: Any, kind: GraphKind, reading: Mapping[str, Any], *, need
             raise InputError(f"the graph is already read; pass {_listed(options)} to papilio.read")
         source.require_current()
         return source
-    said = options.pop("kind", None)
+    source, said = copy_to_host(source), options.pop("kind", None)
     if needs_signs and "sign" not in options and "positive_from" not in options and holds_triples(source):
         options["sign"] = True
     graph = _read_new(source, said or kind, options)
