@@ -21,7 +21,7 @@ WHAT ?=
 
 demo: $(VENV)/.demo
 	@mkdir -p $(OUTPUT)
-	$(BIN)/papilio convert examples/data/senate-votes.txt.gz $(OUTPUT)/senate-votes --overwrite
+	$(BIN)/papilio example senate-votes | $(BIN)/papilio convert - $(OUTPUT)/senate-votes --overwrite
 	$(BIN)/papilio count butterfly $(OUTPUT)/senate-votes --cluster $(if $(CUDA),cuda,local)
 
 test: $(VENV)/.test

@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[1]
 _ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
 COMMANDS = (
-    "count biclique southern-women.txt.gz --all",
+    "count biclique southern-women.csv --all",
     "count butterfly ratings.csv --header --u reader --v book",
     "convert ratings.csv ratings",
     "count butterfly ratings.csv --per vertex --output vertices.parquet",
@@ -43,7 +43,7 @@ COMMANDS = (
 )
 """README's commands that need no GPU, cluster or earlier result, and the first ones of other pages."""
 
-_WOMEN = "women = papilio.read(__import__('networkx').davis_southern_women_graph()); "
+_WOMEN = "women = papilio.example('southern-women'); "
 
 CALLS = {
     "README: (3,4)-bicliques": _WOMEN + "papilio.count(women, 'biclique', p=3, q=4)",
@@ -78,7 +78,7 @@ def write_graphs(folder: Path) -> None:
     (folder / "ratings.csv").write_text(f"reader,book\n{lines}")
     friends = {tuple(sorted(draw.sample(range(80), 2))) for _ in range(900)}
     (folder / "friends.txt").write_text("".join(f"{a} {b}\n" for a, b in sorted(friends)))
-    women = ROOT / "examples" / "data" / "southern-women.txt.gz"
+    women = ROOT / "papilio" / "data" / "southern-women.csv"
     (folder / women.name).write_bytes(women.read_bytes())
 
 

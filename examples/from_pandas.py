@@ -7,20 +7,12 @@ The frame holds who attended which event in Davis, Gardner and Gardner's "Deep S
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pandas as pd
-
 import papilio
-
-ATTENDANCE = Path(__file__).parent / "data" / "southern-women.txt.gz"
 
 
 def main() -> None:
     """Read a frame, count per edge, and list the best supported rows."""
-    frame = pd.read_csv(ATTENDANCE, sep=" ", names=["woman", "event"])
-    frame["woman"] = "woman " + (frame["woman"] + 1).astype(str)
-    frame["event"] = "event " + (frame["event"] + 1).astype(str)
+    frame = papilio.example("southern-women").to_pandas().rename(columns={"u": "woman", "v": "event"})
 
     result = papilio.count(frame, papilio.Butterfly(), per="edge")
     print(f"{result.count} butterflies in {len(frame)} attendances")

@@ -9,20 +9,12 @@ event has as many guests.
 
 from __future__ import annotations
 
-import warnings
-from pathlib import Path
-
 import papilio
-from papilio.errors import InputWarning
-
-DATA = Path(__file__).resolve().parent / "data" / "southern-women.txt.gz"
 
 
 def main() -> None:
     """Compare butterflies with two null models, then groups of each size, then each event."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", InputWarning)  # which columns are the women and the events
-        women = papilio.read(DATA)
+    women = papilio.example("southern-women")
     for null in ("edges", "degrees"):
         found = papilio.significance(women, "butterfly", null=null)
         print(
@@ -38,7 +30,7 @@ def main() -> None:
     print("\nevents whose guests meet more often than chance makes them:")
     each = papilio.significance(women, "butterfly", per="vertex")
     for event in [found for found in each.top(3) if found.place == "v"]:
-        print(f"  event {event.labels[0]}: z = {event.value:.1f}")
+        print(f"  {event.labels[0]}: z = {event.value:.1f}")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from papilio.api.decompose import DecompositionResult as DecompositionResult
 from papilio.api.decompose import decompose as decompose
 from papilio.api.estimate import Estimate as Estimate
 from papilio.api.estimate import estimate as estimate
+from papilio.api.example import example as example
 from papilio.api.iterate import Rows as Rows
 from papilio.api.jobs import list_jobs as list_jobs
 from papilio.api.jobs import open_job as open_job

@@ -278,9 +278,16 @@ def shared_data() -> Path:
 
 
 @pytest.fixture(scope="session")
-def example_data() -> Path:
-    """Folder of the graphs bundled with the repository."""
-    return ROOT / "examples" / "data"
+def example_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of the graphs of the package: women and events are numbers from 0 on, in their order."""
+    folder = tmp_path_factory.mktemp("examples")
+    (folder / "senate-votes.txt.gz").symlink_to(ROOT / "papilio" / "data" / "senate-votes.txt.gz")
+    _, *lines = (ROOT / "papilio" / "data" / "southern-women.csv").read_text().splitlines()
+    pairs = [line.split(",") for line in lines]
+    women = list(dict.fromkeys(woman for woman, _ in pairs))
+    with gzip.open(folder / "southern-women.txt.gz", "wt") as file:
+        file.writelines(f"{women.index(woman)} {int(event[1:]) - 1}\n" for woman, event in pairs)
+    return folder
 
 
 def read_edges(path: Path, skip_lines: int = 0) -> BipartiteGraph:

@@ -62,6 +62,7 @@ BASE: dict[str, dict[str, Any]] = {
         "graph": "graph", "motif": papilio.Biclique(2, 2), "output": "bicliques", "limit": 9, **HERE,
     },
     "estimate": {"graph": "graph", "motif": "butterfly", **HERE},
+    "example": {"name": "southern-women"},
     "generate": {"model": Complete(2, 2), "path": "nothing"},
     "latapy_clustering": {"graph": "graph", "threads": 1},
     "list_conversions": {},

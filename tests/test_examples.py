@@ -29,8 +29,8 @@ PRINTED = {
     ],
     "from_pandas": ["341 butterflies in 89 attendances"],
     "more_than_chance": [
-        "341 butterflies; with the same degrees 313 on average: z = 1.7, p = 0.106",
-        "q = 4: 160, by chance  77.6 ± 21.7, z = 3.8",
+        "341 butterflies; with the same degrees 313 on average: z = 1.7, p = 0.096",
+        "q = 4: 160, by chance  78.3 ± 22.9, z = 3.6",
     ],
     "generate_planted": ["60 vertices of U are in as many"],
 }

@@ -17,12 +17,10 @@ import numpy as np
 import papilio
 
 HERE = Path(__file__).resolve().parent
-DATA = HERE.parents[1] / "examples" / "data" / "southern-women.txt.gz"
 
 
 def main() -> None:
-    lines = np.loadtxt(DATA, dtype=np.int64)
-    table = papilio.count(lines, papilio.Biclique(None, None)).table
+    table = papilio.count(papilio.example("southern-women"), papilio.Biclique(None, None)).table
     width, height = max(q for _, q in table), max(p for p, _ in table)
     shades = np.full((height, width), np.nan)
     for (p, q), count in table.items():

@@ -67,6 +67,7 @@ _COMMANDS = {
     "cache": ("stores:cache", "List or clear cached conversions of edge lists."),
     "info": ("stores:info", "Describe a graph: sizes, degrees, signs, provenance."),
     "generate": ("stores:generate", "Generate a synthetic graph into a new store."),
+    "example": ("stores:example", "Write a small public graph, to try Papilio on it."),
     "partition": ("stores:partition", "Cut a graph into parts that fit in a worker's memory."),
     "plan": ("count:plan", "Show how a motif would be counted: work, memory, decisions."),
     "count": ("count:count", "Count a motif in a graph."),

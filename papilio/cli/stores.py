@@ -12,6 +12,7 @@ from typing import Any, get_args, get_type_hints
 import click
 
 import papilio
+from papilio.api.example import EXAMPLES, ExampleName
 from papilio.arguments import plural, show_bytes
 from papilio.cli.motifs import MotifGroup, attribute_help, field_option
 from papilio.cli.options import (
@@ -39,10 +40,11 @@ from papilio.cli.report import (
     say,
     show_progress,
 )
-from papilio.cli.tables import take_target, with_rows
+from papilio.cli.tables import STANDARD_OUTPUT, take_target, with_rows
 from papilio.kernels.null.models import NULL_NAMES
 from papilio.motifs import GRANULARITIES, Motif
 from papilio.partitioning.cut_request import STRATEGIES
+from papilio.storage.files import atomic_file, check_file
 from papilio.storage.formats import FORMATS
 from papilio.storage.graph_models import Blocks, Complete, Model, Planted, PowerLaw, Rmat
 from papilio.storage.reading import Conversion, cache_directory
@@ -238,6 +240,34 @@ def randomize(store: str, output: str, as_json: bool, overwrite: bool, **options
         return
     put("\n".join(paths))
     say(repr(made))
+
+
+@click.command()
+@click.argument("name", required=False, type=click.Choice([*EXAMPLES]))
+@click.option(
+    "--output", "-o", type=click.Path(allow_dash=True), metavar="FILE",
+    help="File to write; standard output by default.",
+)  # fmt: skip
+@click.option("--overwrite", is_flag=True, help="Replace an existing file, which is otherwise an error.")
+def example(name: ExampleName | None, output: str | None, overwrite: bool) -> None:
+    """Write the edges of the public graph NAME, which the package contains; without NAME list these graphs.
+
+    \b
+    papilio example southern-women | papilio count butterfly -
+    papilio example senate-votes --output votes.txt
+    """
+    if name is None:
+        click.echo("\n".join(f"{each:<16}{graph.holds}" for each, graph in EXAMPLES.items()))
+        return
+    graph = EXAMPLES[name]
+    if output is None or output == STANDARD_OUTPUT:
+        click.echo(graph.text, nl=False)
+        return
+    target = check_file(output, overwrite)
+    with atomic_file(target, overwrite) as scratch:
+        scratch.write_text(graph.text, "utf-8")
+    click.echo(target)
+    say(f"{graph.holds}; {graph.source}")
 
 
 @click.command(cls=MotifGroup, motif_flag=True)

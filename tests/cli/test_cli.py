@@ -80,8 +80,8 @@ def test_convert_says_which_columns_it_read(tmp_path: Path, run: Run) -> None:
 GRAPHS = {"input", "store", "stores"}
 """Arguments that are graphs."""
 
-NO_GRAPHS = {"directory", "kind", "output", "pattern", "root"}
-"""Arguments that are not: directories of jobs and experiments, the kind of a decomposition, results, file names."""
+NO_GRAPHS = {"directory", "kind", "name", "output", "pattern", "root"}
+"""Other arguments: directories of jobs and experiments, the kind of a decomposition, results, files, examples."""
 
 WITHOUT = {
     ("decompose",): {"kind": "wing and tip numbers are of bipartite graphs"},

@@ -157,7 +157,7 @@ COUNT = ("count butterfly votes --engine cpu",)
 
 def answer(packaged: Path, cache: Path) -> list[str]:
     """Count with packaged code in a new process; return the count, and whether the compiler was imported."""
-    graph = ROOT / "examples" / "data" / "southern-women.txt.gz"
+    graph = ROOT / "papilio" / "data" / "southern-women.csv"
     done = subprocess.run(
         [sys.executable, "-c", ANSWER, str(packaged), str(graph)], capture_output=True, text=True, timeout=600,
         check=True, cwd=ROOT, env=os.environ | {"NUMBA_CACHE_DIR": str(cache)},
