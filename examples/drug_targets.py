@@ -83,9 +83,10 @@ def main() -> None:
 
         print("\ndrugs by the share of their butterflies that is conflicting:")
         groups = found.groups
-        butterflies = sum(groups.values())
+        butterflies = np.sum(list(groups.values()), axis=0)
         shares = groups["mixed"] / np.maximum(butterflies, 1)
         names = store.labels("u")
+        assert names is not None, "the file has names"
         for drug in np.argsort(-shares, kind="stable")[:3]:
             print(f"  {names[drug]}: {shares[drug]:.1%} of {butterflies[drug]:,}")
 

@@ -91,8 +91,8 @@ Bytes = int | str
 def checked(function: Callable[P, R]) -> Callable[P, R]:
     """Return the function with its arguments checked, and converted if lossless.
 
-    The returned function raises InputError for a value outside the annotation, and TypeError for a missing or unknown
-    argument.
+    Its signature has the keys of a TypedDict of keyword arguments by name, so that Tab completes them. The returned
+    function raises InputError for a value outside the annotation, and TypeError for a missing or unknown argument.
     """
     signature = inspect.signature(function)
 
@@ -115,7 +115,23 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
                 bound.arguments[name] = read_argument(name, value, hint)
         return function(*bound.args, **bound.kwargs)
 
+    call.__signature__ = _signature_by_name(function, signature)  # type: ignore[attr-defined]
     return call
+
+
+def _signature_by_name(function: Callable[..., Any], signature: inspect.Signature) -> inspect.Signature:
+    """Return the signature with a keyword for each key of a TypedDict of keyword arguments."""
+    shown: list[inspect.Parameter] = []
+    for name, parameter in signature.parameters.items():
+        if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
+            shown.append(parameter)
+            continue
+        one = types.SimpleNamespace(__annotations__={name: parameter.annotation})
+        described = typing.get_args(typing.get_type_hints(one, globalns=vars(inspect.getmodule(function)))[name])[0]
+        for key, hint in described.__annotations__.items():
+            words = getattr(hint, "__forward_arg__", hint)
+            shown.append(inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=words))
+    return signature.replace(parameters=shown)
 
 
 def check_fields(instance: Any, of: str = "") -> None:

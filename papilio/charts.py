@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from papilio.extras import import_extra
 from papilio.motifs import Cell, CensusClass
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes as Axes
 
 BLUE, GREY, ORANGE = "#1f5fa8", "#8a8f98", "#c8641e"
 
@@ -30,14 +33,15 @@ def require_matplotlib() -> None:
     import_extra("matplotlib", "figures need", "leave the figures out")
 
 
-def axes_or_new(axes: Any) -> Any:
+def axes_or_new(axes: Axes | None) -> Axes:
     """Return the given axes, or new ones of pyplot."""
     if axes is not None:
         return axes
     require_matplotlib()
     from matplotlib import pyplot
 
-    return pyplot.subplots(layout="constrained")[1]
+    made: Axes = pyplot.subplots(layout="constrained")[1]
+    return made
 
 
 def draw_classes(axes: Any, rows: Sequence[tuple[CensusClass, int, float]]) -> None:

@@ -107,13 +107,7 @@ def public_functions() -> dict[str, FunctionType]:
 
 def parameters_of(function: Callable[..., Any]) -> list[str]:
     """The arguments of a function, and those that its keyword arguments may have."""
-    names = []
-    for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
-        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
-            names += list(get_args(parameter.annotation)[0].__annotations__)
-        else:
-            names.append(name)
-    return names
+    return [*inspect.signature(function).parameters]
 
 
 SHARED = {*GraphOptions.__annotations__, *SizeOptions.__annotations__}
@@ -233,7 +227,7 @@ def closed_arguments() -> Iterator[tuple[str, str]]:
     for name in papilio.__all__:
         owner = getattr(papilio, name)
         if name in BASE:
-            signature = inspect.signature(owner, eval_str=True)
+            signature = inspect.signature(inspect.unwrap(owner), eval_str=True)
             for argument, parameter in signature.parameters.items():
                 hint = parameter.annotation
                 if parameter.kind is inspect.Parameter.VAR_KEYWORD:

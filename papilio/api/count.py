@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from papilio.api.call import Call, CensusOptions, check_output, owns_output
 from papilio.api.read import AskedOptions, ask, resolve_layers, split_options
@@ -32,6 +32,9 @@ from papilio.storage.labelled import Vectors
 from papilio.storage.listings import ListingShard
 from papilio.tasks.job import Budget
 from papilio.tasks.result import TOP_ENTRIES, CountResult, find_top
+
+if TYPE_CHECKING:
+    from papilio.storage.foreign import ArrowTable
 
 
 @checked
@@ -228,7 +231,7 @@ class CensusResult(Answer):
     def _preview(self) -> Preview:
         return self.counted._preview()
 
-    def to_arrow(self) -> Any:
+    def to_arrow(self) -> ArrowTable:
         """Return a row per class: class, group, count and share."""
         return self.counted.to_arrow()
 

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,9 @@ from papilio.storage.tables import check_table_file
 from papilio.tasks.job import require_graph_kind
 from papilio.tasks.machine import free_memory_bytes
 from papilio.tasks.result import TopValue, find_top_values
+
+if TYPE_CHECKING:
+    from papilio.storage.foreign import ArrowTable
 
 PeelProgress = Callable[[str, int, int], None]
 """Called with a phase (``read``, ``index``, ``coarse``, ``fine``, ``hierarchy``, ``write``), done and total work."""
@@ -114,7 +117,7 @@ class DecompositionResult(Answer):
         rows = [(f"{level:,}", f"{sizes[level]:,}") for level in sorted(sizes, reverse=True)]
         return preview((self.kind, "items"), rows)
 
-    def to_arrow(self) -> Any:
+    def to_arrow(self) -> ArrowTable:
         """Return a row for each edge (u, v, u_label, v_label, number, node) or vertex (layer, id, label, number, node).
 
         ``node`` is present with the hierarchy, labels if the graph has labels. Rows of edges follow the input table or

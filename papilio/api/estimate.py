@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
 from time import perf_counter
-from typing import Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from papilio import charts
 from papilio.api.call import enter_executor
@@ -23,6 +23,9 @@ from papilio.kernels.engine import EngineChoice, EngineName
 from papilio.motifs import Motif, motif_to_json
 from papilio.storage.answers import Answer, rows_table
 from papilio.tasks.probe_statistics import Sample
+
+if TYPE_CHECKING:
+    from papilio.storage.foreign import ArrowTable
 
 Kind = Literal["estimate", "at_least", "exact"]
 
@@ -80,7 +83,7 @@ class Estimate(Answer):
         probes = "" if self.exact is not None else f"{self.probes:,} probes, "
         return f"{self.sentence} ({probes}{self.engine}, {self.seconds['total']:.2f} s)"
 
-    def to_arrow(self) -> Any:
+    def to_arrow(self) -> ArrowTable:
         """Return a row: motif, kind, count, low, high (null if open), std_error, confidence, probes, exact, engine."""
         low, high = self.interval
         ends = {"low": low, "high": high if high < inf else None}

@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, suppress
 from itertools import islice, pairwise
 from queue import Empty, Full, Queue
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from numpy.typing import NDArray
 
@@ -23,6 +23,9 @@ from papilio.storage.listings import batch_of, list_schema, table_of
 from papilio.tasks.job import JobSpec
 from papilio.tasks.machine import describe_worker
 from papilio.tasks.run import SLICE_S, prepare_rows
+
+if TYPE_CHECKING:
+    from papilio.storage.foreign import ArrowBatch, ArrowSchema, ArrowTable
 
 
 class RowsCall(Protocol):
@@ -83,7 +86,7 @@ class Rows(Previewed, Tabular):
         with closing(self.__iter__()) as rows:
             return [*islice(rows, n)]
 
-    def to_batches(self) -> Iterator[Any]:
+    def to_batches(self) -> Iterator[ArrowBatch]:
         """Yield the rows as Arrow batches: a column of lists of labels for each of :attr:`columns`.
 
         Raises GraphError if labels of a graph in memory have no Arrow type.
@@ -91,7 +94,7 @@ class Rows(Previewed, Tabular):
         return self._batches(None)
 
     @property
-    def schema(self) -> Any:
+    def schema(self) -> ArrowSchema:
         """Schema of the batches; reading it prepares the graph."""
         with ExitStack() as stack:
             names, sizes, _, _, _ = self._prepare(stack)
@@ -103,7 +106,7 @@ class Rows(Previewed, Tabular):
                 schema = schema or list_schema(self.columns, names, sizes)
                 yield batch_of(names, columns, schema)
 
-    def to_arrow(self) -> Any:
+    def to_arrow(self) -> ArrowTable:
         """Return all rows as a table, in memory; errors as :meth:`to_batches`."""
         schema = self.schema
         return table_of(self._batches(schema), schema)

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Unpack, overload
 
+from papilio.api.iterate import Rows
 from papilio.api.listing_call import ListingCall
 from papilio.api.projection_call import ProjectionCall
 from papilio.api.read import AskedOptions, ask, open_graph
@@ -26,6 +27,43 @@ from papilio.storage.tables import check_table_file, write_batches
 from papilio.tasks.directory import JobDirectory
 from papilio.tasks.plan import CountPlan
 from papilio.tasks.result import ListingResult
+
+
+@overload
+def enumerate(
+    graph: Any,
+    motif: Motif | str,
+    *,
+    output: None = None,
+    limit: int | None = None,
+    with_u: Iterable[str | int] = (),
+    with_v: Iterable[str | int] = (),
+    containing: Iterable[str | int] = (),
+    engine: EngineChoice = "auto",
+    options: Mapping[str, str] | None = None,
+    **asked: Unpack[AskedOptions],
+) -> Rows: ...
+
+
+@overload
+def enumerate(
+    graph: Any,
+    motif: Motif | str,
+    *,
+    output: str | os.PathLike[str],
+    overwrite: bool = False,
+    limit: int | None = None,
+    with_u: Iterable[str | int] = (),
+    with_v: Iterable[str | int] = (),
+    containing: Iterable[str | int] = (),
+    cluster: Any = None,
+    engine: EngineChoice = "auto",
+    workers: int | None = None,
+    progress: Progress = None,
+    job: str | os.PathLike[str] | None = None,
+    options: Mapping[str, str] | None = None,
+    **asked: Unpack[AskedOptions],
+) -> ListingResult: ...
 
 
 @checked
@@ -47,7 +85,7 @@ def enumerate(
     job: str | os.PathLike[str] | None = None,
     options: Mapping[str, str] | None = None,
     **asked: Unpack[AskedOptions],
-) -> Any:
+) -> Rows | ListingResult:
     """List motifs, each once: iterate them, or write them to files.
 
     Without ``output`` the rows are found during iteration, in this process and in bounded memory::

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Literal, Unpack, overload
 
 from papilio.api.listing import enumerate
+from papilio.api.projection_call import ProjectedRows
 from papilio.api.read import resolve_layers
 from papilio.arguments import Count, Samples, Seed, Workers, checked
 from papilio.cluster.driver import run_directory
@@ -17,9 +18,73 @@ from papilio.motifs import PairTest, Projection, Weighting, motif_to_json
 from papilio.storage.convert import convert_pairs
 from papilio.storage.files import check_replaceable, local_path
 from papilio.storage.reading import GraphOptions
+from papilio.storage.store import GraphStore
+from papilio.tasks.result import ListingResult
 
-if TYPE_CHECKING:
-    from papilio.tasks.result import ListingResult
+
+@overload
+def project(
+    graph: Any,
+    layer: str,
+    *,
+    min_common: int = 2,
+    weighting: Weighting | None = None,
+    significance: PairTest | None = None,
+    fdr: float | None = None,
+    samples: int | None = None,
+    seed: int | None = None,
+    output: None = None,
+    limit: int | None = None,
+    engine: EngineChoice = "auto",
+    **reading: Unpack[GraphOptions],
+) -> ProjectedRows: ...
+
+
+@overload
+def project(
+    graph: Any,
+    layer: str,
+    *,
+    min_common: int = 2,
+    weighting: Weighting | None = None,
+    significance: PairTest | None = None,
+    fdr: float | None = None,
+    samples: int | None = None,
+    seed: int | None = None,
+    output: str | os.PathLike[str],
+    overwrite: bool = False,
+    as_store: Literal[True],
+    limit: int | None = None,
+    cluster: Any = None,
+    engine: EngineChoice = "auto",
+    workers: int | None = None,
+    progress: Progress = None,
+    job: str | os.PathLike[str] | None = None,
+    **reading: Unpack[GraphOptions],
+) -> GraphStore: ...
+
+
+@overload
+def project(
+    graph: Any,
+    layer: str,
+    *,
+    min_common: int = 2,
+    weighting: Weighting | None = None,
+    significance: PairTest | None = None,
+    fdr: float | None = None,
+    samples: int | None = None,
+    seed: int | None = None,
+    output: str | os.PathLike[str],
+    overwrite: bool = False,
+    limit: int | None = None,
+    cluster: Any = None,
+    engine: EngineChoice = "auto",
+    workers: int | None = None,
+    progress: Progress = None,
+    job: str | os.PathLike[str] | None = None,
+    **reading: Unpack[GraphOptions],
+) -> ListingResult: ...
 
 
 @checked
@@ -43,7 +108,7 @@ def project(
     progress: Progress = None,
     job: str | os.PathLike[str] | None = None,
     **reading: Unpack[GraphOptions],
-) -> Any:
+) -> ProjectedRows | ListingResult | GraphStore:
     """Project a bipartite graph to one layer: each pair of its vertices with enough common neighbours is a row.
 
     The columns are ``source`` and ``target`` (labels, or ids where there are none), ``common`` (int32), with a
@@ -118,13 +183,15 @@ def project(
         "limit": limit, "cluster": cluster, "engine": engine, "workers": workers, "progress": progress, **options
     }  # fmt: skip
     if not as_store:
-        return enumerate(graph, motif, output=output, overwrite=overwrite, job=job, **given)
+        listed_to: dict[str, Any] = {"output": output, "overwrite": overwrite, "job": job}
+        rows: ProjectedRows | ListingResult = enumerate(graph, motif, **listed_to, **given)
+        return rows
     if output is None:
         raise InputError("as_store needs output, the directory of the store")
     target = local_path(output)
     check_replaceable(target, overwrite)
     with run_directory(target.parent) as scratch:
-        listed: ListingResult = enumerate(graph, motif, output=f"{scratch}/pairs", job=job, **given)
+        listed = enumerate(graph, motif, output=f"{scratch}/pairs", job=job, **given)
         if not listed.rows:
             raise InputError(f"no {motif.title} in {listed.graph['path'] or 'the graph'}: a store needs an edge")
         source = listed.graph["provenance"]["source"]

@@ -34,6 +34,7 @@ from papilio.storage.listings import (
 from papilio.tasks.forecast import Range
 
 if TYPE_CHECKING:
+    from papilio.storage.foreign import ArrowSchema
     from papilio.tasks.job import JobSpec
     from papilio.tasks.session import JobSession
 
@@ -159,7 +160,7 @@ class ProjectedRows(Rows):
                 yield from zip(*labels, *map(np.ndarray.tolist, numbers), strict=True)
 
     @property
-    def schema(self) -> Any:
+    def schema(self) -> ArrowSchema:
         """Schema of the batches; reading it prepares the graph."""
         with ExitStack() as stack:
             names, *_ = self._prepare(stack)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from numpy.typing import NDArray
 
@@ -41,8 +41,11 @@ from papilio.storage.store import GraphStore, copy_store, write_store
 from papilio.tasks.job import hash_graph
 from papilio.tasks.worker_state import keep_graph
 
+if TYPE_CHECKING:
+    from papilio.storage.foreign import ArrowTable, NetworkxGraph, PandasFrame, PolarsFrame, SparseArray
 
-class AskedOptions(GraphOptions, SizeOptions, total=False):
+
+class AskedOptions(SizeOptions, GraphOptions, total=False):
     """Additional parameters of functions with a motif: options for reading the graph, and sizes.
 
     Sizes are for a motif given by name: ``papilio.count(graph, "biclique", p=3, q=4)``.
@@ -212,23 +215,23 @@ class Graph:
             return _opened(_write_labelled(self.labelled, target))
         return _opened(copy_store(self.store, target))
 
-    def to_pandas(self) -> Any:
+    def to_pandas(self) -> PandasFrame:
         """Return a data frame of the edges with the labels of their ends: ``u``, ``v``, and ``sign`` if signed."""
         return self._converted("to_pandas")
 
-    def to_arrow(self) -> Any:
+    def to_arrow(self) -> ArrowTable:
         """Return a ``pyarrow.Table`` of the edges, as :meth:`to_pandas`."""
         return self._converted("to_arrow")
 
-    def to_polars(self) -> Any:
+    def to_polars(self) -> PolarsFrame:
         """Return a polars data frame of the edges, as :meth:`to_pandas`."""
         return self._converted("to_polars")
 
-    def to_networkx(self) -> Any:
+    def to_networkx(self) -> NetworkxGraph[Any]:
         """Return a NetworkX graph; see :func:`papilio.storage.interop.to_networkx`."""
         return self._converted("to_networkx")
 
-    def to_scipy(self, *, format: str = "csr") -> Any:
+    def to_scipy(self, *, format: str = "csr") -> SparseArray:
         """Return a SciPy sparse array by ids; see :func:`papilio.storage.interop.to_scipy`."""
         return self._converted("to_scipy", format=format)
 

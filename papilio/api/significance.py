@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from time import perf_counter
-from typing import Any, Unpack
+from typing import Any, Unpack, overload
 
 from papilio.api.call import Call, enter_executor, owns_output
-from papilio.api.read import AskedOptions, ask
+from papilio.api.read import AskedOptions, Graph, ask
 from papilio.arguments import Count, Samples, Seed, Workers, checked, plural
 from papilio.cluster.events import Progress
 from papilio.cluster.progress import shows_progress
@@ -28,6 +28,49 @@ from papilio.storage.objects import holds_graphs
 from papilio.storage.tables import check_table_file
 from papilio.tasks.significance import SignificanceResult
 from papilio.tasks.significances import SignificanceResults
+
+
+@overload
+def significance(
+    graph: Mapping[str, str | os.PathLike[str] | Graph],
+    motif: Motif | str,
+    *,
+    null: NullName | None = None,
+    samples: int = 1000,
+    seed: int = 0,
+    steps: int | None = None,
+    per: Granularity = "total",
+    cluster: Any = None,
+    engine: EngineChoice = "auto",
+    output: str | os.PathLike[str] | None = None,
+    overwrite: bool = False,
+    workers: int | None = None,
+    progress: Progress = None,
+    options: Mapping[str, str] | None = None,
+    **asked: Unpack[AskedOptions],
+) -> SignificanceResults: ...
+
+
+@overload
+def significance(
+    graph: Any,
+    motif: Motif | str,
+    *,
+    null: NullName | None = None,
+    samples: int = 1000,
+    seed: int = 0,
+    steps: int | None = None,
+    per: Granularity = "total",
+    cluster: Any = None,
+    engine: EngineChoice = "auto",
+    output: str | os.PathLike[str] | None = None,
+    overwrite: bool = False,
+    workers: int | None = None,
+    progress: Progress = None,
+    job: str | os.PathLike[str] | None = None,
+    options: Mapping[str, str] | None = None,
+    **asked: Unpack[AskedOptions],
+) -> SignificanceResult: ...
 
 
 @checked
@@ -50,7 +93,7 @@ def significance(
     job: str | os.PathLike[str] | None = None,
     options: Mapping[str, str] | None = None,
     **asked: Unpack[AskedOptions],
-) -> Any:
+) -> SignificanceResult | SignificanceResults:
     """Compare the count of a motif with its counts in random graphs: z, empirical p, quantiles.
 
     The answer depends on the graph, the null model, the samples and the seed, not on engines or workers. Samples are

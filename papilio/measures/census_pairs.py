@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,9 @@ from papilio.tasks.fold import exact_sum
 from papilio.tasks.job import require_graph
 from papilio.tasks.machine import free_memory_bytes
 from papilio.tasks.result import TopEntry, find_top, json_labels
+
+if TYPE_CHECKING:
+    from papilio.storage.foreign import ArrowTable
 
 PairOrder = Literal["coherent", "incoherent", "conflicting"]
 
@@ -123,7 +126,7 @@ class CensusPairs(Answer):
         rows = [(*each.labels, *(f"{each.columns[name]:,}" for name in names)) for each in self.pairs]
         return preview(("first", "second", *names), rows)
 
-    def to_arrow(self) -> Any:
+    def to_arrow(self) -> ArrowTable:
         """Return a row for each pair: ids, labels, common neighbours by signs, classes and groups."""
         return pairs_table(*self._columns())
 
@@ -188,7 +191,7 @@ class CensusVertices(Answer):
         rows = [(each.labels[0], *(f"{of[each.ids[0]]:,}" for of in groups.values())) for each in shown]
         return preview(("label", *groups), rows)
 
-    def to_arrow(self) -> Any:
+    def to_arrow(self) -> ArrowTable:
         """Return a row for each vertex: layer, id, label (if there are labels), classes and groups."""
         values = {name: self.classes.by_id(name) for name in self.classes}
         return columns_table(self.held, {self.pair_side: values | sum_groups(values)})

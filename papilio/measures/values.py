@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from time import perf_counter
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,9 @@ from papilio.storage.labelled import Vectors
 from papilio.tasks.job import require_graph_kind
 from papilio.tasks.machine import free_memory_bytes
 from papilio.tasks.result import CountResult, TopValue, find_top_values, json_labels
+
+if TYPE_CHECKING:
+    from papilio.storage.foreign import ArrowTable
 
 _Found = TypeVar("_Found")
 
@@ -114,7 +117,7 @@ class RobinsAlexander(Answer):
         value = "undefined" if self.value is None else f"{self.value:.6g}"
         return f"Robins-Alexander clustering: {value} (4 * {self.butterflies:,} / {self.three_paths:,})"
 
-    def to_arrow(self) -> Any:
+    def to_arrow(self) -> ArrowTable:
         """Return one row: butterflies, three_paths and value."""
         return rows_table([{"butterflies": self.butterflies, "three_paths": self.three_paths, "value": self.value}])
 
@@ -187,7 +190,7 @@ class LatapyClustering(_Clustering):
     def headline(self) -> str:
         return self._describe("Latapy's clustering")
 
-    def to_arrow(self) -> Any:
+    def to_arrow(self) -> ArrowTable:
         """Return a row for each vertex: layer, id, label (if there are labels), partners, dot, min, max."""
         columns = {layer: {"partners": self.partners.by_id(layer), **self.values.by_id(layer)} for layer in self.values}
         return columns_table(self.held, columns)
@@ -239,7 +242,7 @@ class LocalClustering(_Clustering):
     def _has_edge_rows(self) -> bool:
         return self.per == "edge"
 
-    def to_arrow(self) -> Any:
+    def to_arrow(self) -> ArrowTable:
         """Return a row for each vertex (layer, id, label) or edge (u, v, u_label, v_label), as for counts.
 
         The other columns are butterflies, three_paths, closed and, for vertices, square.
@@ -288,7 +291,7 @@ class CohesionProfile(Answer):
         rows = [each.to_dict() for each in self.levels]
         return preview([*rows[0]] if rows else [], [[f"{x:,}" for x in row.values()] for row in rows])
 
-    def to_arrow(self) -> Any:
+    def to_arrow(self) -> ArrowTable:
         """Return a row for each level: least, n_u, n_v, n_edges, components, largest, least_degree, cut_at_most."""
         return rows_table([each.to_dict() for each in self.levels], _LEVEL_COLUMNS)
 
@@ -342,7 +345,7 @@ class LargestBicliques(Answer):
     def _preview(self) -> Preview:
         return preview(("size", "u", "v"), [(each.size, each.labels_u, each.labels_v) for each in self.bicliques])
 
-    def to_arrow(self) -> Any:
+    def to_arrow(self) -> ArrowTable:
         """Return a row for each biclique: size, u and v, lists of labels."""
         rows = [{"size": each.size, "u": each.labels_u, "v": each.labels_v} for each in self.bicliques]
         return rows_table(rows, ("size", "u", "v"))
@@ -386,7 +389,7 @@ class MaximumClique(Answer):
         rows += [("vertices", size, f"{n:,}") for size, n in reversed(self.histogram())]
         return preview(("", "size", "members or number"), rows)
 
-    def to_arrow(self) -> Any:
+    def to_arrow(self) -> ArrowTable:
         """Return a row for each vertex (id, label, size) if requested, else one row: size and members."""
         if "n" in self.sizes:
             return columns_table(self.held, {"n": {"size": self.sizes.by_id("n")}}, names_layer=False)

@@ -25,7 +25,7 @@ from html import escape
 from itertools import islice
 from math import log10
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -54,6 +54,10 @@ from papilio.storage.sealed import SealedReader, SealedWriter, schema_of
 from papilio.storage.sides import object_array
 from papilio.storage.store import GraphStore, open_store
 from papilio.storage.tables import integer_field, is_integer_field, write_tables
+
+if TYPE_CHECKING:
+    from papilio.charts import Axes
+    from papilio.storage.foreign import ArrowTable, PandasFrame, PolarsFrame
 
 ColumnType = Literal["int", "float", "text"]
 
@@ -458,13 +462,13 @@ class Tabular(ABC):
     source: Source | None = None
 
     @abstractmethod
-    def to_arrow(self) -> Any:
+    def to_arrow(self) -> ArrowTable:
         """Return the answer as a ``pyarrow.Table``."""
 
     def _has_edge_rows(self) -> bool:
         return False
 
-    def to_pandas(self) -> Any:
+    def to_pandas(self) -> PandasFrame:
         """Return :meth:`to_arrow` as a ``pandas.DataFrame``: edges with the index of the input frame, counts in full.
 
         Labels keep their types, which Arrow can only mix as text.
@@ -480,7 +484,7 @@ class Tabular(ABC):
             frame[name] = labels
         return frame.set_axis(origin.index, axis=0) if isinstance(origin, FrameRows) else frame
 
-    def to_polars(self) -> Any:
+    def to_polars(self) -> PolarsFrame:
         """Return :meth:`to_arrow` as a ``polars.DataFrame``."""
         return import_extra("polars", "to_polars needs").from_arrow(self.to_arrow())
 
@@ -495,7 +499,7 @@ _TITLE = 90
 class Answer(Previewed, Tabular, Described):
     """An answer: as a dictionary, a table, a chart, a few lines or HTML, with its largest values."""
 
-    def plot(self, axes: Any = None) -> Any:
+    def plot(self, axes: Axes | None = None) -> Axes:
         """Draw the answer with matplotlib, under its headline unless the axes have a title.
 
         Returns the axes, by default of a new figure: ``result.plot().figure.savefig("counts.png")``. Raises
@@ -503,7 +507,7 @@ class Answer(Previewed, Tabular, Described):
         """
         return self._draw_on(axes, self._draw)
 
-    def _draw_on(self, axes: Any, draw: Callable[[Any], None]) -> Any:
+    def _draw_on(self, axes: Axes | None, draw: Callable[[Axes], None]) -> Axes:
         axes = charts.axes_or_new(axes)
         draw(axes)
         if not axes.get_title():

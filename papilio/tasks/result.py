@@ -9,7 +9,7 @@ import heapq
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,9 @@ from papilio.tasks.citing import describe_count
 from papilio.tasks.job import Movement
 from papilio.tasks.machine import WorkerInfo
 from papilio.tasks.plan import Decision
+
+if TYPE_CHECKING:
+    from papilio.storage.foreign import ArrowTable
 
 
 @dataclass(frozen=True)
@@ -167,7 +170,7 @@ class CountResult(answers.Answer):
         where = f"{self.engine}, {plural(len(self.workers), 'worker')} ({self.cluster})"
         return f"{where}, {self.seconds['total']:.2f} s" if "total" in self.seconds else where
 
-    def to_arrow(self) -> Any:
+    def to_arrow(self) -> ArrowTable:
         """Return the answer as a ``pyarrow.Table``, with the labels of the graph.
 
         One number is a row: motif, count, engine, seconds.
@@ -320,7 +323,7 @@ class ListingResult(CountResult):
         what = "common neighbours" if self._has_numbers else "vertices"
         charts.draw_table(axes, (what,), {(size,): rows for size, rows in sizes.items()})
 
-    def to_arrow(self) -> Any:
+    def to_arrow(self) -> ArrowTable:
         """Return the rows as a ``pyarrow.Table``, read from the files; StoreError if they do not exist."""
         assert self.output is not None, "a listing is a directory"
         return answers.listing_table(self.output)

@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import pairwise
 from math import ceil, fsum, inf, isfinite, isnan, ldexp, sqrt
 from statistics import NormalDist
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,10 @@ from papilio.storage.records import table_rows
 from papilio.tasks.citing import describe_significance
 from papilio.tasks.many_tests import CONFIDENCE, Corrected, correct, interval_of_share
 from papilio.tasks.result import CountResult, TopValue, find_top_values
+
+if TYPE_CHECKING:
+    from papilio.charts import Axes
+    from papilio.storage.foreign import ArrowTable
 
 QUANTILES = (0.025, 0.25, 0.5, 0.75, 0.975)
 """Shares of the samples whose largest counts are reported."""
@@ -461,7 +465,7 @@ class SignificanceResult(CountResult):
             raise InputError("the answer has no z of vertices; give per='vertex'")
         return find_top_values({name: self.scores.by_id(name) for name in self.scores}, self.held, n)
 
-    def to_arrow(self) -> Any:
+    def to_arrow(self) -> ArrowTable:
         """Return the answer as a ``pyarrow.Table``.
 
         Of one count a row for each random graph: sample, count. Of a table a row for each size, as :meth:`rows`. Per
@@ -490,7 +494,7 @@ class SignificanceResult(CountResult):
             return answers.rows_table(self.rows(), keys)
         return answers.rows_table([{"sample": at, "count": n} for at, n in enumerate(self.samples)])
 
-    def plot(self, axes: Any = None, kind: Literal["samples", "mixing"] = "samples") -> Any:
+    def plot(self, axes: Axes | None = None, kind: Literal["samples", "mixing"] = "samples") -> Axes:
         """Draw the counts of the random graphs as a histogram, with the observed count as a line.
 
         ``kind`` "mixing" draws the mean count of the chains against the number of steps. Returns the axes, by default

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from papilio import charts
 from papilio.arguments import plural
 from papilio.registry import motif_row
 from papilio.storage import answers
 from papilio.tasks.significance import CORRECTIONS, SignificanceResult
+
+if TYPE_CHECKING:
+    from papilio.storage.foreign import ArrowTable
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -51,7 +54,7 @@ class SignificanceResults(answers.Answer, Mapping[Any, SignificanceResult]):
         """Return the rows of each graph (:meth:`SignificanceResult.rows`), which begin with its name."""
         return [{"graph": name, **row} for name, each in self.items() for row in each.rows()]
 
-    def to_arrow(self) -> Any:
+    def to_arrow(self) -> ArrowTable:
         """Return :meth:`rows` as a ``pyarrow.Table``; per vertex, the tables of all graphs.
 
         The first column, graph, has the names. Labels are text if the graphs have labels of several types.

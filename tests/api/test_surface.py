@@ -7,7 +7,6 @@ import inspect
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import get_args, get_type_hints
 
 import click
 import pytest
@@ -20,13 +19,10 @@ HERE = Path(__file__).parent
 
 
 def parameters(function: object) -> Iterator[str]:
-    """Yield the parameters of a function; keyword arguments that a TypedDict describes are parameters as others."""
+    """Yield the parameters of a function, those by keyword in order of their names."""
     keywords = []
     for name, parameter in inspect.signature(function, eval_str=False).parameters.items():
-        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
-            described = get_args(get_type_hints(function)[name])[0]
-            keywords += sorted(described.__annotations__)
-        elif parameter.kind is inspect.Parameter.KEYWORD_ONLY:
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
             keywords.append(f"{name}{shown(parameter)}")
         else:
             yield f"{name}{shown(parameter)}"
