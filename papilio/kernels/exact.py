@@ -11,6 +11,9 @@ the vertex and subtracts it on the way back. ``mix`` is the finalizer of SplitMi
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from math import comb
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -99,6 +102,60 @@ def check_four_cycles(graph: UnipartiteGraph, max_degree: int) -> None:
         for ends, middles in ((graph.u, graph.v), (graph.v, graph.u)):
             np.add.at(two_hop, ends, graph.degree[middles] - 1)
         check_vertex_bound(graph.degree, two_hop, "4-cycles", has_edges=False)
+
+
+MAX_BICLIQUES = 2**64 - 1
+"""Maximum number of bicliques of one vertex that the vectors can hold."""
+
+_GREEDY_STEPS = 256
+"""Vertices of a complete block that is grown one by one, at most."""
+
+
+def check_bicliques(graph: BipartiteGraph, p: int, q: int) -> None:
+    """Raise CapacityError if a vertex is certain to be in more than 2^64 - 1 of the (p,q)-bicliques.
+
+    The proof is a complete block, grown from the vertex of either layer with the most neighbours: the next vertex is one
+    that shares the most of the neighbours left. A block of a by b vertices puts each of the a in C(a - 1, p - 1) C(b, q)
+    bicliques. Blocks are not searched for if no vertex has neighbours enough to be in so many. O(edges of the block's
+    neighbours) for each of at most 256 vertices.
+    """
+    for layer, one, size, other in (("u", graph, p, q), ("v", graph.swap_layers(), q, p)):
+        most = int(one.degree_u.max(initial=0))
+        if not most or _choose(one.n_u - 1, size - 1) * _choose(most, other) <= MAX_BICLIQUES:
+            continue
+        for n_own, n_other in _grow_block(one, other):
+            of_own = _choose(n_own - 1, size - 1) * _choose(n_other, other)
+            of_other = _choose(n_own, size) * _choose(n_other - 1, other - 1)
+            if max(of_own, of_other) > MAX_BICLIQUES:
+                sides = (n_own, n_other) if layer == "u" else (n_other, n_own)
+                raise CapacityError(
+                    f"a vertex of a complete block of {sides[0]} by {sides[1]} vertices is in at least "
+                    f"{max(of_own, of_other)} ({p},{q})-bicliques; counts per vertex are limited to {MAX_BICLIQUES}: "
+                    "count in total, or use larger or smaller sides"
+                )
+
+
+def _choose(n: int, k: int) -> int:
+    """Return C(n, k), or 2^64 for one that is larger and whose digits would take long."""
+    return comb(n, k) if min(k, n - k) <= 64 else 2**64
+
+
+def _grow_block(graph: BipartiteGraph, least: int) -> Iterator[tuple[int, int]]:
+    """Yield the sizes of complete blocks with 1, 2, ... vertices of U, as long as they have ``least`` of V."""
+    u, v = graph.u, graph.v
+    own = int(np.argmax(graph.degree_u))
+    for n_own in range(1, _GREEDY_STEPS + 1):
+        kept = np.zeros(graph.n_v, bool)
+        kept[v[u == own]] = True
+        inside = kept[v] & (u != own)
+        n_other = int(np.count_nonzero(kept))
+        if n_other < least:
+            return
+        yield n_own, n_other
+        u, v = u[inside], v[inside]
+        if not u.size:
+            return
+        own = int(np.argmax(np.bincount(u)))
 
 
 def check_part_vertices(root_entries: int, entries: int, widest_start: int, widest_middle: int) -> None:

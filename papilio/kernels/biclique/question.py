@@ -16,6 +16,7 @@ from papilio.kernels.biclique.forms import Layers, find_root_stars, star_vectors
 from papilio.kernels.biclique.items import BicliqueItems, SizeRange
 from papilio.kernels.biclique.signed_cover import COVER_CHOICE, make_cover
 from papilio.kernels.engine import Choice, require_request
+from papilio.kernels.exact import check_bicliques
 from papilio.motifs import Biclique, Granularity, MaximalBiclique, Motif
 from papilio.parts import Layer, MaximalPart, Part, RootPart
 
@@ -261,6 +262,8 @@ def ask_bicliques(
         source, settled = graph.graph, anchor_part(graph, anchor)
         return BicliqueQuestion(motif, per, source, graph, source, ("part", algorithm), settled, _ROOTS)
     assert isinstance(graph, BipartiteGraph)
+    if per == "vertex" and motif.p and motif.q and not motif.needs_signs:
+        check_bicliques(graph, motif.p, motif.q)
     searched = make_cover(graph) if motif.needs_signs else graph
     settled, why = resolve_anchor(motif, anchor, algorithm)
     return BicliqueQuestion(motif, per, graph, None, searched, (anchor, algorithm), settled, why)
