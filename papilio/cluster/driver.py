@@ -120,6 +120,7 @@ def plan_job(
     predict: bool = True,
     finished: Iterable[tuple[int, int, int]] = (),
     hands: int | None = None,
+    limit_s: float | None = None,
 ) -> tuple[CountPlan, tuple[WorkerInfo, ...], PrepareReport]:
     """Prepare the graph on one worker, or on all of them at the same time, and plan the job from the first report.
 
@@ -129,9 +130,9 @@ def plan_job(
 
     The graph is read where the engine is: this process needs neither the graph nor a GPU. Prepared graphs stay in the
     workers' caches. The plan leaves out the ``finished`` intervals. Set ``kept`` if the leases will be kept, and
-    ``predict`` to probe the items for the time of the run. ``hands`` are those of earlier sessions, or 1 for probes
-    alone. CapacityError, before anything is read, when the job cannot fit a worker's memory. ClusterError if a worker
-    does not find the store.
+    ``predict`` to probe the items for the time of the run, for ``limit_s`` at most. ``hands`` are those of earlier
+    sessions, or 1 for probes alone. CapacityError, before anything is read, when the job cannot fit a worker's memory.
+    ClusterError if a worker does not find the store.
     """
     executor.refresh()
     choice, rule = job.settle_engine(engine)
@@ -143,7 +144,7 @@ def plan_job(
     executor.check_source(job, workers)
     run_id = run_id or uuid4().hex
     n_slots = len(workers) if everywhere else 1
-    tasks = [PrepareTask(job, name, run_id, slot, predict=predict) for slot in range(n_slots)]
+    tasks = [PrepareTask(job, name, run_id, slot, predict=predict, limit_s=limit_s) for slot in range(n_slots)]
     reports = executor.run(run_prepare, TaskList(tasks), workers, in_flight=1)
     report = next(each for each in reports if manifest is not None or each.table is not None)
     del reports  # what has not begun is cancelled

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from uuid import uuid4
 
 from papilio.cluster.driver import plan_job
-from papilio.cluster.events import Listener, PhaseAdvanced, PhaseStarted
+from papilio.cluster.events import Listener, Noted, PhaseAdvanced, PhaseStarted
 from papilio.cluster.executor import Executor, TaskList
 from papilio.errors import CapacityError
 from papilio.kernels.announce import run_clock
@@ -34,6 +34,11 @@ from papilio.tasks.probe_statistics import (
     Sample,
 )
 from papilio.tasks.run import run_probes
+
+LONG_S = 10.0
+"""Probes that take longer are announced."""
+
+COUNTED = "counting takes no longer than the probes that the error needs: the motifs are counted"
 
 EXACT_S = 0.1
 """A search predicted to take less is run in full."""
@@ -85,7 +90,9 @@ def estimate_job(
     began = perf_counter()
     run_id = uuid4().hex
     # One hand: estimates do not depend on the number of workers.
-    plan, workers, report = plan_job(executor, job, engine, listener, run_id, everywhere=True, hands=1)
+    plan, workers, report = plan_job(
+        executor, job, engine, listener, run_id, everywhere=True, hands=1, limit_s=goal.seconds
+    )
     seconds = {"plan": max(0.0, perf_counter() - began - sum(report.seconds.values())), **report.seconds}
     listener(PhaseStarted("probe"))
     exact_s = inf
@@ -101,9 +108,12 @@ def estimate_job(
     while not (is_last or walker.is_over):
         needed = pilot.slices_needed(goal)
         if exact_s <= walker.seconds_of(needed):
+            listener(Noted(COUNTED))
             return counted
         walked = max(pilot.slices, 1)
         is_last = needed <= GROWTH * walked
+        if is_last and walker.seconds_of(needed) > LONG_S:
+            listener(Noted(f"probing is predicted to take about {walker.seconds_of(needed):.3g} s"))
         wanted = max(needed, walked) if is_last else min(ceil(needed / GROWTH), GROWTH * walked)
         found = walker.sample(wanted, allocate(pilot.sample.spreads))
         pilot = max(found, pilot, key=lambda each: each.slices)
@@ -111,6 +121,7 @@ def estimate_job(
     while final.error(goal.confidence) > goal.error and not walker.is_over:
         more = ceil(max(final.slices, 1) / TOP_UP)
         if exact_s <= walker.seconds_of(more):
+            listener(Noted(COUNTED))
             return counted
         final = walker.sample(more, final.shares, final)
     seconds["probe"] = run_clock() - walker.began

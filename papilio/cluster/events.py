@@ -63,7 +63,14 @@ class RowsKnown:
     job: str  # empty for a prediction by probes
 
 
-Event = PhaseStarted | PhaseAdvanced | PlanMade | LeasesStarted | LeaseFinished | RowsKnown
+@dataclass(frozen=True)
+class Noted:
+    """A prediction or a decision, as a line of text for whoever waits."""
+
+    text: str
+
+
+Event = PhaseStarted | PhaseAdvanced | PlanMade | LeasesStarted | LeaseFinished | RowsKnown | Noted
 Listener = Callable[[Event], None]
 """Called in the thread that runs the job, between tasks (:class:`PhaseAdvanced` in any thread); if it raises, the run
 ends."""

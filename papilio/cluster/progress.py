@@ -5,17 +5,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import wraps
 from importlib.util import find_spec
+from threading import Event, Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
 from papilio.arguments import show_bytes, show_share, visible
+from papilio.cluster import events
 from papilio.cluster.events import (
-    Event,
     LeaseFinished,
     LeasesStarted,
+    Noted,
     PhaseAdvanced,
     PhaseStarted,
     PlanMade,
@@ -25,6 +28,8 @@ from papilio.kernels.announce import can_draw, forget_compiling, in_notebook, te
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
+
+    from papilio.tasks.plan import CountPlan
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -85,6 +90,40 @@ def time_left(
         seen, spent_s = seen + TRUST * whole, spent_s + TRUST * expected_s
     left, waited_s = (total - done) / seen, elapsed_s - reached_s
     return max(spent_s * left - waited_s, waited_s * min((total - done) / (done - before), 1.0))
+
+
+LONG_S = 10.0
+"""A run that is predicted to take longer says so first; without a terminal, a line follows after this time, and after
+each pause of twice the length."""
+
+
+@dataclass
+class _Amount:
+    """How far a phase has come, in its own units; seconds are of :func:`time.monotonic`, or since ``began_s``."""
+
+    completed: float = 0.0
+    total: float | None = None
+    unit: str = ""
+    before: float = 0.0  # completed when it began
+    reached_s: float = 0.0  # time of the last change
+    expected_s: float = 0.0  # predicted for the whole phase, 0 without a prediction
+    began_s: float = field(default_factory=lambda: monotonic())
+
+    def words(self) -> str:
+        """Return the share and amount done, the time so far and the time left, as far as known."""
+        elapsed_s, known = monotonic() - self.began_s, []
+        if self.total:
+            known.append(show_share(self.completed / self.total))
+        if self.unit and self.total:
+            done = _amount(self.completed, self.unit).removesuffix(f" {self.unit}")
+            known.append(f"({done} of {_amount(self.total, self.unit)})")
+        elif self.unit and self.completed:
+            known.append(_amount(self.completed, self.unit))
+        known.append(f"in {timedelta(seconds=int(elapsed_s))}")
+        left_s = time_left(self.before, self.completed, self.total or 0, self.reached_s, elapsed_s, self.expected_s)
+        if left_s is not None:
+            known[-1] += f", {timedelta(seconds=round(left_s))} left"
+        return " ".join(known)
 
 
 def _make_console() -> Any:
@@ -153,29 +192,10 @@ def _make_bar(look: Callable[[], None]) -> Progress:
     from rich.text import Text
 
     class AmountColumn(ProgressColumn):
-        """The share and amount done, the time so far and the time left, as far as known."""
+        """The :class:`_Amount` of a task, in words."""
 
         def render(self, task: Task) -> Text:
-            unit, known = task.fields["unit"], []
-            if task.total:
-                known.append(show_share(task.completed / task.total))
-            if unit and task.total:
-                done = _amount(task.completed, unit).removesuffix(f" {unit}")
-                known.append(f"({done} of {_amount(task.total, unit)})")
-            elif unit and task.completed:
-                known.append(_amount(task.completed, unit))
-            known.append(f"in {timedelta(seconds=int(task.elapsed or 0))}")
-            left_s = time_left(
-                task.fields["before"],
-                task.completed,
-                task.total or 0,
-                task.fields["reached_s"],
-                task.elapsed or 0,
-                task.fields["expected_s"],
-            )
-            if left_s is not None:
-                known[-1] += f", {timedelta(seconds=round(left_s))} left"
-            return Text(" ".join(known))
+            return Text(task.fields["amount"].words())
 
     class PolledProgress(Progress):
         """Update the progress before each drawing."""
@@ -198,6 +218,7 @@ class ProgressBar:
     """A listener that shows the progress of a run on standard error; a context manager.
 
     On a terminal it draws a bar, unless it is ``quiet``; ``verbose``, it writes a line for every phase and decision.
+    Otherwise a line after ten seconds, and ever more seldom, says how far the run has come.
     """
 
     def __init__(self, *, quiet: bool = False, verbose: bool = False) -> None:
@@ -210,6 +231,8 @@ class ProgressBar:
         self._expected_s = 0.0
         self._finished = 0
         self._work_underway: Callable[[], int] | None = None
+        self._amount = _Amount()
+        self._ended = Event()
         self._looked_at = 0.0
         self._bar = _make_bar(self._look) if can_draw() and not quiet else None
 
@@ -222,9 +245,12 @@ class ProgressBar:
             self._bar.start()
         self._begin(_PHASES["start"])
         tell_compiling_by(self._say_compiling)
+        if not (self.shows or self._quiet):
+            Thread(target=self._write_lines, name="papilio-progress", daemon=True).start()
         return self
 
     def __exit__(self, *error: object) -> None:
+        self._ended.set()
         forget_compiling(self._say_compiling)
         if self._bar is not None:
             self._bar.stop()
@@ -233,7 +259,7 @@ class ProgressBar:
         if self.shows:
             self._write(line)
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: events.Event) -> None:
         match event:
             case PhaseStarted(name):
                 self._work_underway = None
@@ -250,6 +276,7 @@ class ProgressBar:
                 self._planned = plan.work_finished, plan.predicted_ns
                 self._expected_s = 0.0 if plan.run_s is None else plan.run_s.value
                 self._finished = plan.work_finished
+                self._foretell(plan)
                 for decision in plan.decisions if self._verbose else ():
                     self._write(f"{decision.what}: {decision.reason}")
             case LeasesStarted(work_underway):
@@ -259,8 +286,29 @@ class ProgressBar:
                 self._show_work(0)
             case RowsKnown(rows, n_bytes, job):
                 known = f"{rows:,} rows to write, {n_bytes:,} bytes of labels before compression, as counted by {job}"
-                if not self._quiet:
-                    self._write(known if job else f"about {rows:,} rows and {show_bytes(n_bytes)} to write")
+                self._say(known if job else f"about {rows:,} rows and {show_bytes(n_bytes)} to write")
+            case Noted(text):
+                self._say(text)
+
+    def _foretell(self, plan: CountPlan) -> None:
+        """Say how long the rest of a run is predicted to take, if that is long."""
+        if plan.run_s is None:
+            return
+        left = plan.run_s.scaled(1 - plan.work_finished / max(plan.predicted_ns, 1))
+        if left.value > LONG_S:
+            self._say(f"{'listing' if self._lists else 'counting'} is predicted to take about {left.show('s')}")
+
+    def _write_lines(self) -> None:
+        """Write how far the run has come, ever more seldom, until it ends; a thread of its own."""
+        pause_s = LONG_S
+        while not self._ended.wait(pause_s):
+            self._look()
+            self._write(f"{self._phase or _PHASES['start']}: {self._amount.words()}")
+            pause_s *= 2
+
+    def _say(self, text: str) -> None:
+        if not self._quiet:
+            self._write(text)
 
     def _write(self, text: str) -> None:
         """Write a line, above the bar if there is one; with the time if it is one of many."""
@@ -272,11 +320,12 @@ class ProgressBar:
             self._bar.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def _update(self, **changes: Any) -> None:
+        if changes.get("completed", 0) > self._amount.completed:
+            changes["reached_s"] = monotonic() - self._amount.began_s
+        for name, value in changes.items():
+            setattr(self._amount, name, value)
         if self._bar is not None and self._task is not None:
-            shown = self._bar.tasks[-1]
-            if changes.get("completed", 0) > shown.completed:
-                changes["reached_s"] = shown.elapsed or 0.0
-            self._bar.update(self._task, **changes)
+            self._bar.update(self._task, completed=self._amount.completed, total=self._amount.total)
 
     def _look(self) -> None:
         """Show the progress of running leases; called as the bar is drawn."""
@@ -287,17 +336,15 @@ class ProgressBar:
 
     def _show_work(self, underway: int) -> None:
         """Show the work of finished and running leases: never less than before."""
-        if self._bar is not None and self._task is not None:
-            self._update(completed=max(self._bar.tasks[-1].completed, self._finished + underway))
+        self._update(completed=max(self._amount.completed, self._finished + underway))
 
     def _begin(self, text: str, done: int = 0, total: int | None = None, unit: str = "") -> None:
         """Begin a task with ``done`` of ``total`` units done; the time left follows from the next units."""
+        self._amount = _Amount(done, total, unit, before=done)
         if self._bar is not None:
             if self._task is not None:
                 self._bar.remove_task(self._task)
-            self._task = self._bar.add_task(
-                text, total=total, completed=done, unit=unit, before=done, reached_s=0.0, expected_s=0.0
-            )
+            self._task = self._bar.add_task(text, total=total, completed=done, amount=self._amount)
 
     def restart(self, done: int, total: int, unit: str = "") -> None:
         """Show ``done`` of ``total`` units of the phase; the time left follows from the next units."""

@@ -224,13 +224,14 @@ def predict(
     same_work: bool,
     lists: bool = False,
     hands: int = 1,
+    limit_s: float | None = None,
 ) -> tuple[Forecast, Pace]:
     """Predict the run of all items of a prepared graph on one worker.
 
     The speed of the probes decides their number, but not their results. ``threads`` is the number of threads that share
     the items: the engine's on CPUs, else 1. ``even`` is the pace by the rate of the engine, used without probes. Set
     ``same_work`` if costs are exactly the engine's work, ``lists`` if motifs are written as rows. Items are dealt in
-    ``hands``.
+    ``hands``. Probes end after ``limit_s``.
     """
     if same_work:
         seconds = float(even.ns[-1]) / NS
@@ -245,7 +246,9 @@ def predict(
             return Forecast(0, "one random graph was drawn and counted", spread), Pace.even(total, total / seconds)
         if not prober.costs.any():
             return _nothing(_as_float(prober.known)), even
-        return _probe(prober, threads, MEMBER_S[engine.name] if lists else 0.0, hands)
+        return _probe(
+            prober, threads, MEMBER_S[engine.name] if lists else 0.0, hands, inf if limit_s is None else limit_s
+        )
     except UnsupportedError as error:
         return Forecast(0, str(error), None), even
 
@@ -275,8 +278,9 @@ def find_slow(
     items: NDArray[np.int64],
     seeds: NDArray[np.uint64],
     shares: tuple[int, ...],
+    limit_s: float = inf,
 ) -> tuple[int, float] | None:
-    """Return a number of probes that take longer than SLOW_PROBES_S, and their seconds; None if there is none.
+    """Return a number of probes that take longer than SLOW_PROBES_S, or ``limit_s``, and their seconds; else None.
 
     Of the heaviest item, and, unless that is quick, of one in so many ``items``. Memory can be short for more.
     Compiling is not counted.
@@ -287,18 +291,20 @@ def find_slow(
         probe(items, seeds)
         return run_clock() - began
 
+    most_s = min(SLOW_PROBES_S, limit_s)
     taken_s = take(np.zeros(1, np.int64), np.zeros(1, np.uint64))
-    if taken_s >= SLOW_PROBES_S:
+    if taken_s >= most_s:
         return 1, taken_s
     if taken_s >= QUICK_PROBE_S:
         for share in shares:
             taken_s = take(items[::share].copy(), seeds[::share].copy())  # code is compiled for contiguous arrays
-            if taken_s >= SLOW_PROBES_S:
+            if taken_s >= most_s:
                 return -(-items.size // share), taken_s
     return None
 
 
-def _probe(prober: Prober, threads: int, member_s: float, hands: int) -> tuple[Forecast, Pace]:
+def _probe(prober: Prober, threads: int, member_s: float, hands: int, limit_s: float) -> tuple[Forecast, Pace]:
+    began_s = run_clock()
     rates, costs, lots = prober.rates, prober.costs, prober.lots
     place = np.empty(costs.size, np.int64)
     place[deal_items(costs.size, hands)] = np.arange(costs.size)  # of the items, heaviest first
@@ -321,7 +327,7 @@ def _probe(prober: Prober, threads: int, member_s: float, hands: int) -> tuple[F
 
     n_strata = bounds.size - 1
     pilot = draw_items(lots, bounds, np.full(n_strata, PILOT), SEED)
-    slow = find_slow(prober.walk, place[pilot.items], pilot.seeds, (PILOT,))
+    slow = find_slow(prober.walk, place[pilot.items], pilot.seeds, (PILOT,), limit_s)
     if slow is not None:
         raise UnsupportedError(f"{plural(slow[0], 'probe')} of the search took {slow[1]:.1f} s")
     found, spent_s = walk(np.full(n_strata, PILOT), SEED), 0.0
@@ -332,6 +338,7 @@ def _probe(prober: Prober, threads: int, member_s: float, hands: int) -> tuple[F
         error = max(each.relative_error for each in ((found.took, found.rows) if member_s else (found.took,)))
         needed = max(2 * found.probes / n_strata * (error / GOOD_ERROR) ** 2, LEAST)
         left_s = PROBE_S + PROBE_SHARE * run_s * (1 + min(error, 1.0)) - spent_s
+        left_s = min(left_s, limit_s - (run_clock() - began_s))
         affordable = left_s / max(found.probe_s, 1e-9) / n_strata
         n_probes = min(needed, affordable, MOST) * n_strata
         if n_probes < 2 * found.probes:

@@ -176,6 +176,7 @@ class PrepareTask:
     slot: int = 0  # number of the worker among those preparing now; only slot 0 returns costs
     attempt: int = 0  # how many times the task was dispatched before
     predict: bool = False  # whether to probe the items, to predict the run time and the size of a listing
+    limit_s: float | None = None  # time limit of these probes
 
     @property
     def key(self) -> str:

@@ -229,7 +229,7 @@ def run_prepare(task: PrepareTask, worker: WorkerInfo) -> PrepareReport:
             engine = engine_of(job, task.engine, worker.threads)
             graph = prepare_graph(job, engine, worker, seconds)
             if task.predict:
-                foresee_run(job, engine, graph, worker, seconds)
+                foresee_run(job, engine, graph, worker, seconds, task.limit_s)
             prepared, digest, forecast = graph.prepared, graph.costs_digest, graph.forecast
             table = graph.table_of(engine) if task.slot == 0 else None
         n_items, work = graph.n_items, graph.total_work

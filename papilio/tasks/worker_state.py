@@ -388,16 +388,24 @@ def make_prepared(job: JobSpec, engine: Engine, prepared: Any, worker: WorkerInf
 
 
 def foresee_run(
-    job: JobSpec, engine: Engine, graph: PreparedGraph, worker: WorkerInfo, seconds: dict[str, float]
+    job: JobSpec,
+    engine: Engine,
+    graph: PreparedGraph,
+    worker: WorkerInfo,
+    seconds: dict[str, float],
+    limit_s: float | None = None,
 ) -> None:
-    """Predict the run of all items of a prepared graph or part on a worker, once; add the seconds this takes."""
+    """Predict the run of all items of a prepared graph or part on a worker, once; add the seconds this takes.
+
+    Probes end after ``limit_s``.
+    """
     if graph.forecast is None:
         started = perf_counter()
         threads = worker.threads if engine.name == "cpu" else 1
         found = predict(
             engine, graph.prepared, threads, graph.pace,
             same_work=job.row.same_work and job.ensemble is None, lists=job.listing is not None,
-            hands=graph.hands,
+            hands=graph.hands, limit_s=limit_s,
         )  # fmt: skip
         graph.foresee(*found, engine.work(graph.prepared))
         seconds["prepare"] += perf_counter() - started

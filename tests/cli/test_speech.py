@@ -10,7 +10,9 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
+from queue import Queue
 from time import perf_counter, sleep
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,9 +22,10 @@ from rich.console import Console
 import papilio
 from papilio.cli.app import cli
 from papilio.cluster import driver, progress
-from papilio.cluster.events import LeasesStarted, PhaseStarted
+from papilio.cluster.events import LeasesStarted, Noted, PhaseStarted, PlanMade
 from papilio.kernels.announce import COMPILING, begin_compiling, end_compiling, say_compiling
 from papilio.storage.graph_models import Complete
+from papilio.tasks.forecast import Range
 from tests.conftest import ROOT
 from tests.tools.commands import Run
 
@@ -69,7 +72,7 @@ def test_a_bar_says_what_goes_on_how_much_of_it_and_what_remains(monkeypatch: py
     bar = progress.ProgressBar()
     drawn: Any = bar._bar
     clock = iter(range(1000))
-    drawn.get_time = lambda: float(next(clock))
+    monkeypatch.setattr(progress, "monotonic", lambda: float(next(clock)))
     drawn.live.console = console = Console(file=io.StringIO(), width=120)
 
     def shown() -> str:
@@ -102,6 +105,42 @@ def test_a_bar_says_what_goes_on_how_much_of_it_and_what_remains(monkeypatch: py
     assert "reading" in shown()
     assert "26.9% (12.3 MB of 45.6 MB)" in shown()
     show("read", 12_300_000, 0)
+
+
+def plan_of(seconds: float, finished: int = 0) -> Any:
+    """What a bar reads of a plan."""
+    return SimpleNamespace(
+        job=SimpleNamespace(listing=None), work_finished=finished, predicted_ns=100, decisions=(),
+        run_s=Range(seconds, seconds / 2, seconds * 2),
+    )  # fmt: skip
+
+
+def test_a_long_run_is_announced_first(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    bar = progress.ProgressBar()
+    bar(PlanMade(plan_of(9)))
+    bar(PlanMade(plan_of(150, finished=95)))
+    assert capsys.readouterr().err == "", "9 s, and 7.5 of 150 s that are left, are not long"
+    bar(PlanMade(plan_of(150, finished=50)))
+    bar(Noted("the motifs are counted"))
+    said = "counting is predicted to take about 75 s (37.5 s to 150 s)\nthe motifs are counted\n"
+    assert capsys.readouterr() == ("", said)
+    quiet = progress.ProgressBar(quiet=True)
+    quiet(PlanMade(plan_of(150)))
+    assert capsys.readouterr() == ("", "")
+
+
+def test_without_a_terminal_lines_say_how_far_a_long_run_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run waits for its lines, and the clock stands still."""
+    monkeypatch.setattr(progress, "LONG_S", 1e-3)
+    monkeypatch.setattr(progress, "monotonic", lambda: 7.0)
+    written: Queue[str] = Queue()
+    with progress.ProgressBar() as bar:
+        monkeypatch.setattr(bar, "_write", written.put)
+        show = bar.follow({"read": ("reading", "bytes")})
+        show("read", 12_300_000, 45_600_000)
+        while "26.9%" not in (line := written.get(timeout=60)):
+            assert line in ("starting: in 0:00:00", "reading: in 0:00:00")
+    assert line.startswith("reading: 26.9% (12.3 MB of 45.6 MB) in 0:00:00")
 
 
 def test_the_time_left_follows_from_the_speed_until_the_last_advance() -> None:

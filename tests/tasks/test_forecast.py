@@ -257,6 +257,19 @@ def test_compiling_makes_no_probe_slow(probe_s: float, monkeypatch: pytest.Monke
     assert engine.clock_s > 200
 
 
+def test_probes_of_a_prediction_end_at_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("papilio.tasks.forecast.QUICK_PROBE_S", 1.0)
+    taken_s = {}
+    for limit_s in (None, 1.0, 1e-4):
+        engine = ProbedEngine(trees=TREES * 1e6, spread=3.0, probe_s=1e-3)
+        monkeypatch.setattr("papilio.tasks.forecast.run_clock", lambda engine=engine: engine.clock_s)
+        even = Pace.even(COSTS.sum(), 1e8)
+        found, _ = predict(engine, Items(COSTS), 1, even, same_work=False, limit_s=limit_s)
+        assert (found.seconds is None) == (limit_s == 1e-4)
+        taken_s[limit_s] = engine.clock_s
+    assert taken_s[1e-4] < taken_s[1.0] < 1.1 < taken_s[None]
+
+
 def test_some_of_the_probes_need_no_code_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compiled code is for arrays that lie without gaps."""
     monkeypatch.setattr("papilio.tasks.forecast.QUICK_PROBE_S", 0.0)
