@@ -2,7 +2,8 @@
 
     0 s           The signal. :class:`Stopped` is raised in the main thread, which cleans up. Only a job that keeps its
                   leases (:func:`finishing`) is not interrupted yet: its leases are cut, and their counts registered.
-    wrap_up_s()   A job that is still running is interrupted, too; a second signal does so at once.
+    wrap_up_s()   A job that is still running is interrupted, too; a second Ctrl-C does so at once. A second TERM does
+                  not: batch systems send it to all processes of a job, and a script may pass it on to this one.
     + LIMIT_S     A process that is still alive, in a call that cannot be interrupted or on a file system that hangs,
                   exits at once: its worker processes are killed, its temporary files removed.
 
@@ -70,7 +71,7 @@ class _Listener:
     """The signals of this process while its command line runs; one that was never installed sees none."""
 
     def __init__(self) -> None:
-        self.signum = self.heard = 0  # the first signal, and the number of signals
+        self.signum = self.heard = 0  # the first signal, and the number of signals that insist
         self.n_uninterrupted = self.n_finishing = 0  # blocks of uninterrupted() and finishing() around the main thread
         self.raised = self._late = False  # the main thread was interrupted; WRAP_UP_S is over
         self.advice, self.pipe = "", -1
@@ -84,7 +85,7 @@ class _Listener:
             self.signum = signum
             with suppress(OSError):
                 os.write(self.pipe, bytes([signum]))
-        self.heard += 1
+        self.heard += signum == signal.SIGINT or not self.heard
         self.answer()
 
     def answer(self) -> None:
@@ -201,12 +202,13 @@ _TRACKER_QUIET = "ignore::UserWarning:multiprocessing.resource_tracker"
 
 @contextmanager
 def hold_interrupts() -> Iterator[None]:
-    """Start worker processes that Ctrl-C does not reach; a Ctrl-C in the block is delivered afterwards.
+    """Start worker processes that neither Ctrl-C nor TERM reaches; this process takes one in the block afterwards.
 
-    A terminal sends the interrupt to all processes of the group. Threads and processes inherit the signal mask of the
-    thread that starts them, so workers that a nanny restarts later have it too. Only this process then handles an
-    interrupt. The resource tracker of multiprocessing clears the mask of the thread that starts it, so it is started
-    first; it cleans up after killed processes silently.
+    A terminal sends the interrupt to all processes of the group, and so do batch systems and ``timeout`` with TERM.
+    Threads and processes inherit the signal mask of the thread that starts them, so workers that a nanny restarts later
+    have it too. Only this process then handles a signal: it ends the leases of the workers. The resource tracker of
+    multiprocessing clears the mask of the thread that starts it, so it is started first; it cleans up after killed
+    processes silently.
     """
     from multiprocessing import resource_tracker
 
@@ -216,7 +218,7 @@ def hold_interrupts() -> Iterator[None]:
     finally:
         sys.warnoptions.remove(_TRACKER_QUIET)
     with uninterrupted():
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _WORDS.keys())
         try:
             yield
         finally:

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from math import comb
 from pathlib import Path
 from typing import Any
@@ -114,6 +115,14 @@ def test_a_job_is_interrupted_by_a_second_signal_or_when_its_time_is_over(
     listener.n_uninterrupted = 0
     with pytest.raises(Stopped):
         listener.answer()
+
+
+@pytest.mark.parametrize(("number", "insists"), [(signal.SIGINT, True), (signal.SIGTERM, False)])
+def test_only_a_second_interrupt_insists(number: signal.Signals, insists: bool, listener: interrupts._Listener) -> None:
+    listener.signum, listener.heard, listener.n_finishing = 0, 0, 1
+    listener.on_signal(number, None)
+    with pytest.raises(Stopped) if insists else nullcontext():
+        listener.on_signal(number, None)
 
 
 def test_nothing_is_asked_for_where_nobody_listens() -> None:
@@ -339,7 +348,10 @@ def leases_of(job: Path) -> list[dict[str, Any]]:
 def test_a_job_keeps_what_its_leases_have_counted(
     cluster: str, per: str, number: signal.Signals, code: int, word: str, store: Path, tmp_path: Path
 ) -> None:
-    """Every lease that had begun is registered: the one that ran was cut, and its items are not counted again."""
+    """Every lease that had begun is registered: the one that ran was cut, and its items are not counted again.
+
+    The signal comes to all processes of the group.
+    """
     job, begun = tmp_path / "a job", tmp_path / "begun"
     begun.touch()
     process = start(
@@ -351,7 +363,7 @@ def test_a_job_keeps_what_its_leases_have_counted(
         assert process.poll() is None, process.communicate()
         if 0 < len(leases_of(job)) < len(begun.read_text().splitlines()):
             break
-    os.kill(process.pid, number)
+    os.killpg(process.pid, number)
     advice = f"completed work is kept; to continue: papilio resume {shlex.quote(str(job))}"
     assert end_of(process) == (code, "", f"papilio: {word}; {advice}\n")
     leases = leases_of(job)

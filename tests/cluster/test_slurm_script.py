@@ -1,22 +1,33 @@
-"""What a rendered script does after the signal before the time limit, with commands that stand in for the real ones."""
+"""What a rendered script does after a signal, with commands that stand in for those of Slurm, and mostly for all."""
 
 from __future__ import annotations
 
 import os
 import signal
 import subprocess
+import sys
 import time
+from math import comb
 from pathlib import Path
 
 import pytest
 
+import papilio
 from papilio.cluster.sbatch import SbatchSpec, render_count
+from papilio.storage.graph_models import Complete
+from papilio.storage.ledger import read_ledger
+from tests.conftest import ROOT
 
 COMMANDS = {
-    "dask": """
-while [[ $# -gt 0 ]]; do [[ $1 != --scheduler-file ]] || echo '{}' >"$2"; shift; done
-trap 'touch closed; exit' TERM
-while :; do sleep 0.02; done
+    # A shell could not catch INT: scripts start their commands with it ignored.
+    "dask": f"""
+exec {sys.executable} -c '
+import pathlib, signal, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+pathlib.Path(sys.argv[sys.argv.index("--scheduler-file") + 1]).write_text("{{}}")
+signal.sigwait([signal.SIGINT])
+pathlib.Path("closed").touch()' "$@"
 """,
     "srun": "[[ -z $EARLY ]] || kill -USR1 $PPID; while [[ ! -e closed ]]; do sleep 0.02; done",
     "scontrol": 'echo "$*" >>scontrol.calls',
@@ -38,24 +49,27 @@ def session(began_at: float) -> str:
     return f'{{"record":{{"type":"session","session":1,"began_at":{began_at}}},"checksum":"0"}}\n'
 
 
+def start_script(folder: Path, spec: SbatchSpec, commands: dict[str, str], **variables: str) -> subprocess.Popen[str]:
+    """Start a rendered script in a group of its own, as job 7, with some commands replaced."""
+    (folder / "bin").mkdir()
+    for name, text in commands.items():
+        path = folder / "bin" / name
+        path.write_text(f"#!/usr/bin/env bash\n{text}\n")
+        path.chmod(0o755)
+    (folder / "script").write_text(render_count(spec))
+    environment = {**os.environ, "PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "SLURM_JOB_ID": "7", **variables}
+    return subprocess.Popen(
+        ["bash", "script"], cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    )  # fmt: skip
+
+
 def run_script(
     folder: Path, *, at_start: str, at_end: str, time_limit: str = "2", grace_s: int = 60, early: bool = False
 ) -> tuple[str, str]:
     """Signal a job when its count runs, or its workers start; return what it says, and the calls of scontrol."""
-    (folder / "bin").mkdir()
-    for name, text in COMMANDS.items():
-        path = folder / "bin" / name
-        path.write_text(f"#!/usr/bin/env bash\n{text}\n")
-        path.chmod(0o755)
     spec = SbatchSpec("butterfly", "graph", time_limit, 2**30, job="job", max_requeues=9, grace_s=grace_s)
-    (folder / "script").write_text(render_count(spec))
-    environment = {
-        **os.environ, "PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "SLURM_JOB_ID": "7", "AT_START": at_start,
-        "AT_END": at_end, "EARLY": "yes" if early else "",
-    }  # fmt: skip
-    script = subprocess.Popen(
-        ["bash", "script"], cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    script = start_script(folder, spec, COMMANDS, AT_START=at_start, AT_END=at_end, EARLY="yes" if early else "")
     while not (folder / "ready").exists() and script.poll() is None:
         time.sleep(0.02)
     if not early:
@@ -111,3 +125,37 @@ def test_parts_of_the_graph_are_something_recorded(tmp_path: Path) -> None:
         patch.setitem(COMMANDS, "papilio", script)
         _, calls = run_script(tmp_path, at_start="", at_end="")
     assert calls == "requeue 7\n"
+
+
+SRUN = """
+while [[ $1 == --* ]]; do [[ $1 != --ntasks=* ]] || n_tasks=${1#*=}; shift; done
+trap : TERM
+for ((task = 0; task < n_tasks; task++)); do "$@" & done
+while [[ -n $(jobs -pr) ]]; do wait; done
+"""
+"""Starts the tasks on this machine, and outlives a TERM."""
+
+
+@pytest.mark.slow
+def test_a_signal_to_all_processes_loses_no_running_lease(tmp_path: Path) -> None:
+    """As scancel, preemption and scontrol requeue send it: to the script, the scheduler, the workers and the count."""
+    side, begun = 1500, tmp_path / "begun"
+    begun.touch()
+    papilio.generate(Complete(side, side), tmp_path / "graph")
+    spec = SbatchSpec("butterfly", "graph", "60", 2**30, workers_per_node=2, job="job", max_requeues=9)
+    script = start_script(
+        tmp_path, spec, {"srun": SRUN, "scontrol": COMMANDS["scontrol"]},
+        PATH=f"{tmp_path / 'bin'}:{Path(sys.executable).parent}:{os.environ['PATH']}", PYTHONPATH=str(ROOT),
+        PAPILIO_TEST_LEASES=str(begun), DASK_DISTRIBUTED__WORKER__PRELOAD="tests.cluster.telling_leases",
+    )  # fmt: skip
+    while len(begun.read_text().splitlines()) < 2:
+        assert script.poll() is None, script.communicate()
+        time.sleep(0.02)
+    os.killpg(script.pid, signal.SIGTERM)
+    _, said = script.communicate(timeout=600)
+    assert (script.returncode, "Slurm ends the job; ending the count" in said) == (143, True), said
+    leases = [each for each in read_ledger(tmp_path / "job" / "ledger.jsonl").records if each["type"] == "lease"]
+    assert len(leases) >= len(begun.read_text().splitlines()), f"what a lease counted was lost: {said}"
+    assert len({each["worker"] for each in leases}) == 2
+    resumed = papilio.resume_job(tmp_path / "job", cluster="inline")
+    assert (resumed.count, resumed.leases_before) == (comb(side, 2) ** 2, len(leases))

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Start Slurm with three virtual nodes on this machine, as root, or stop it again.
+# Start Slurm with three virtual nodes on this machine, as root, or stop it again; start a node that failed.
 #
 #   start_slurm.sh start DIR     everything lies in DIR; clients use it with SLURM_CONF=DIR/slurm.conf
 #   start_slurm.sh stop DIR      cancels what runs and ends the daemons
+#   start_slurm.sh node DIR NAME  starts the daemon of a node that was killed, and waits until the node is idle
 #
 # The nodes of the partition "test", one and two, pretend to have four processors each, and bind no task to any.
+# Jobs in the partition "patient", on the same nodes, make way for those in "urgent" after a grace of a second.
 # The node of the partition "gpu", bound, has the processors of this machine and binds tasks to them. Each has
 # 8000 MiB and two GPUs. Nothing of an installed Slurm's own configuration is read or changed.
 set -euo pipefail
@@ -54,14 +56,18 @@ SchedulerParameters=sched_interval=1,bf_interval=1,batch_sched_delay=0,sched_min
 GresTypes=gpu
 MinJobAge=3600
 DefMemPerCPU=500
-KillWait=3
+KillWait=10
 ReturnToService=2
 MpiDefault=none
 NodeName=one NodeHostname=$host NodeAddr=127.0.0.1 Port=$first CPUs=4 RealMemory=8000 Gres=gpu:2
 NodeName=two NodeHostname=$host NodeAddr=127.0.0.1 Port=$second CPUs=4 RealMemory=8000 Gres=gpu:2
 NodeName=bound NodeHostname=$host NodeAddr=127.0.0.1 Port=$third CPUs=$processors RealMemory=8000 Gres=gpu:test:2
-PartitionName=test Nodes=one,two Default=YES MaxTime=60 State=UP
-PartitionName=gpu Nodes=bound MaxTime=60 State=UP
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+PartitionName=test Nodes=one,two Default=YES MaxTime=60 State=UP PreemptMode=OFF
+PartitionName=patient Nodes=one,two MaxTime=60 State=UP GraceTime=1
+PartitionName=urgent Nodes=one,two MaxTime=60 State=UP PriorityTier=10 PreemptMode=OFF
+PartitionName=gpu Nodes=bound MaxTime=60 State=UP PreemptMode=OFF
 DebugFlags=NO_CONF_HASH
 CONF
     # Character devices that every machine has stand for the GPUs.
@@ -75,7 +81,6 @@ CONF
 }
 
 start() {
-    local tries
     chmod 755 "$dir"
     mkdir -p "$dir/state"
     write_configuration
@@ -86,17 +91,28 @@ start() {
     slurmd -N one -f "$SLURM_CONF"
     slurmd -N two -f "$SLURM_CONF"
     slurmd -N bound -f "$dir/bound/slurm.conf"
+    wait_until_idle || { stop; return 1; }
+}
+
+# Wait until all nodes are idle: those given, or all.
+wait_until_idle() {
+    local tries
     for ((tries = 0; tries < 900; tries++)); do
-        if [[ $(sinfo --noheader --Node --format=%T 2>/dev/null) == $'idle\nidle\nidle' ]]; then
+        if [[ $(sinfo --noheader --Node --format=%T ${1:+--nodes="$1"} 2>/dev/null | sort --unique) == idle ]]; then
             return
         fi
         sleep 0.1
     done
-    echo "the nodes are not idle after 90 s:" >&2
+    echo "not idle after 90 s:" >&2
     sinfo --Node --long >&2 || true
     tail -n 20 "$dir"/*.log >&2
-    stop
     return 1
+}
+
+start_node() {
+    slurmd -N "$1" -f "$SLURM_CONF"
+    scontrol update NodeName="$1" State=RESUME || true
+    wait_until_idle "$1"
 }
 
 stop() {
@@ -122,5 +138,6 @@ stop() {
 case $action in
     start) start ;;
     stop) stop ;;
-    *) echo "usage: start_slurm.sh start|stop DIR" >&2; exit 2 ;;
+    node) start_node "$3" ;;
+    *) echo "usage: start_slurm.sh start|stop DIR, or node DIR NAME" >&2; exit 2 ;;
 esac

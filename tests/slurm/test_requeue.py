@@ -14,6 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
+import papilio
 from papilio.cluster.sbatch import parse_time
 from papilio.storage.store import GraphStore
 from tests.conftest import ROOT
@@ -28,6 +29,8 @@ SIDE = 2600
 BUTTERFLIES = math.comb(SIDE, 2) ** 2
 
 MEMORY = ("--memory", "3GiB")
+
+TELLING = "tests.cluster.telling_leases"
 
 NOTE = """#!/usr/bin/env bash
 [[ $1 != worker ]] || echo "$SLURM_PROCID $SLURMD_NODENAME $CUDA_VISIBLE_DEVICES $(taskset -cp $$)" \\
@@ -119,6 +122,37 @@ def test_the_loss_of_a_node_costs_time_only(slurm: Slurm, store: str) -> None:
     answer = answer_of(slurm, job)
     assert (answer["count"], answer["workers"]) == (BUTTERFLIES, 2)
     assert status(job_folder)["items_done"] == before["items"]
+    assert_nothing_is_left(slurm)
+
+
+ENDS = {
+    "cancelled": ["scancel"],
+    "requeued": ["scontrol", "requeue"],
+    "preempted": ["sbatch", "--partition=urgent", "--nodes=2", "--exclusive", "--wrap=sleep 1"],
+}
+"""Commands that let Slurm send TERM to all processes of a job, given its id; the last one to its workers first."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("end", ENDS)
+def test_a_job_that_slurm_ends_keeps_its_running_leases(end: str, slurm: Slurm, store: str, tmp_path: Path) -> None:
+    """Both workers have begun a lease, and none has ended; a preempted one may end the count within its grace."""
+    begun, job_folder = tmp_path / "begun", slurm.folder / "durable job"
+    begun.touch()
+    setup = f"export PYTHONPATH={ROOT} PAPILIO_TEST_LEASES={begun} DASK_DISTRIBUTED__WORKER__PRELOAD={TELLING}"
+    flags = ["--nodes", "2", "--time", "60", "--json", "--job", str(job_folder), "--requeue", "1", "--setup", setup]
+    job = slurm.submit(slurm.render(store, *flags, *MEMORY), "--partition=patient")
+    slurm.wait(job, lambda _: len(begun.read_text().splitlines()) >= 2, 300)
+    subprocess.run(ENDS[end] + ([] if end == "preempted" else [job]), cwd=slurm.folder, check=True, timeout=120)
+    fields, ended = slurm.wait_end(job, 300), status(job_folder)
+    assert f"STEP {job}.0 ON one CANCELLED" in Path(os.environ["SLURM_CONF"]).with_name("slurmd-one.log").read_text()
+    assert ended["leases"] >= len(begun.read_text().splitlines()), slurm.output()
+    if end == "cancelled":
+        assert (fields["JobState"], ended["sessions"][0]["outcome"]) == ("CANCELLED", "SIGTERM")
+        assert papilio.resume_job(job_folder, cluster="inline").count == BUTTERFLIES
+    else:
+        assert (fields["JobState"], fields["ExitCode"]) == ("COMPLETED", "0:0"), slurm.output()
+        assert answer_of(slurm, job)["count"] == BUTTERFLIES
     assert_nothing_is_left(slurm)
 
 
