@@ -52,11 +52,13 @@ from papilio.motifs import BalancedButterfly as BalancedButterfly
 from papilio.motifs import Biclique as Biclique
 from papilio.motifs import Butterfly as Butterfly
 from papilio.motifs import Census as Census
+from papilio.motifs import Checkerboard as Checkerboard
 from papilio.motifs import Clique as Clique
 from papilio.motifs import FourCycle as FourCycle
 from papilio.motifs import MaximalBiclique as MaximalBiclique
 from papilio.motifs import MaximalClique as MaximalClique
 from papilio.motifs import Projection as Projection
+from papilio.motifs import Togetherness as Togetherness
 from papilio.partitioning.partition import Partition as Partition
 from papilio.partitioning.partition import open_partition as open_partition
 from papilio.storage.reading import clear_conversions as clear_conversions

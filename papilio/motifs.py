@@ -415,6 +415,41 @@ class BalancedButterfly(Motif):
 
 
 @dataclass(frozen=True)
+class Checkerboard(Motif):
+    """Two vertices of each layer, and two edges without a common vertex between them: [[1, 0], [0, 1]].
+
+    Two species and two sites of which each has another one of the species (Stone and Roberts, Oecologia 85, 1990).
+    """
+
+    name: ClassVar[str] = "checkerboard"
+    per_when_fixed: ClassVar[tuple[Granularity, ...]] = ("total", "vertex")
+
+
+@dataclass(frozen=True)
+class Togetherness(Motif):
+    """Two vertices of a layer, a vertex adjacent to both, and one that is adjacent to neither: [[1, 0], [1, 0]].
+
+    Two species that share one site and are both absent from another one (Stone and Roberts, Oecologia 91, 1992).
+
+    Attributes
+    ----------
+    layer : {"u", "v"}
+        Layer of the two vertices with a common neighbour.
+
+    Raises
+    ------
+    InputError
+        For another layer.
+    """
+
+    name: ClassVar[str] = "togetherness"
+    pattern: ClassVar[str] = "togetherness of {layer}"
+    per_when_fixed: ClassVar[tuple[Granularity, ...]] = ("total", "vertex")
+
+    layer: PairSide
+
+
+@dataclass(frozen=True)
 class CensusClass:
     """One of the six classes of butterflies of a signed graph, by the signs of a pair at both neighbours.
 
@@ -626,11 +661,13 @@ MOTIFS: dict[str, type[Motif]] = {
         Biclique,
         Butterfly,
         Census,
+        Checkerboard,
         Clique,
         FourCycle,
         MaximalBiclique,
         MaximalClique,
         Projection,
+        Togetherness,
     )
 }
 """All motifs, by name."""
@@ -640,6 +677,8 @@ _OTHER_NAMES = {
     "square": ("four-cycle", ""),
     "4-cycle": ("four-cycle", ""),
     "rectangle": ("butterfly", ""),
+    "c-score": ("checkerboard", ""),
+    "t-score": ("togetherness", ""),
 }
 """Other names in use for motifs: the name here, and its size."""
 

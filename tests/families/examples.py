@@ -23,12 +23,14 @@ from papilio.motifs import (
     Butterfly,
     Cell,
     Census,
+    Checkerboard,
     Clique,
     FourCycle,
     MaximalBiclique,
     MaximalClique,
     Motif,
     Projection,
+    Togetherness,
 )
 from tests.tools import oracle_clique, oracle_maximal, oracle_signed
 from tests.tools.little_cliques import LittleClique, all_cliques
@@ -104,6 +106,18 @@ def _all_bicliques(edges: list[tuple[int, int]]) -> Iterator[Row]:
                 yield from (
                     ((*chosen, u), others) for q in range(1, len(both) + 1) for others in combinations(sorted(both), q)
                 )
+
+
+def _submatrices(graph: BipartiteGraph, motif: Motif) -> Iterator[Row]:
+    """Yield the rows and columns of all submatrices of two rows and two columns with the pattern of a motif."""
+    held = {each: {v for u, v in edge_list(graph) if u == each} for each in range(graph.n_u)}
+    patterns = [[[1, 0], [0, 1]], [[0, 1], [1, 0]]]
+    if isinstance(motif, Togetherness):
+        patterns = [[[1, 0], [1, 0]], [[0, 1], [0, 1]]] if motif.layer == "u" else [[[1, 1], [0, 0]], [[0, 0], [1, 1]]]
+    for rows in combinations(range(graph.n_u), 2):
+        for columns in combinations(range(graph.n_v), 2):
+            if [[int(v in held[u]) for v in columns] for u in rows] in patterns:
+                yield (rows, columns)
 
 
 def _balanced(graph: BipartiteGraph, motif: Motif) -> Iterator[Row]:
@@ -227,6 +241,8 @@ EXAMPLES: Mapping[str, Example] = {
         (Projection("u"), Projection("v", 3), Projection("u", weighting="jaccard")),
         _pairs, "projection", ("projections",),
     ),
+    "checkerboard": Example((Checkerboard(),), _submatrices, "checkerboard", ("ecology",)),
+    "togetherness": Example((Togetherness("u"), Togetherness("v")), _submatrices, "togetherness", ("ecology",)),
     LittleClique.name: Example(
         (LittleClique(3), LittleClique(), LittleClique(best=3)),
         lambda graph, motif: ((each,) for each in all_cliques(graph, motif)), "little clique", (),

@@ -13,6 +13,7 @@ from papilio.motifs import (
     Biclique,
     Butterfly,
     Census,
+    Checkerboard,
     Clique,
     FourCycle,
     Granularity,

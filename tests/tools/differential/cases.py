@@ -14,6 +14,7 @@ from papilio.motifs import (
     Biclique,
     Butterfly,
     Census,
+    Checkerboard,
     Clique,
     FourCycle,
     Granularity,
@@ -22,6 +23,7 @@ from papilio.motifs import (
     MaximalClique,
     Motif,
     Projection,
+    Togetherness,
 )
 from papilio.registry import motif_row
 from tests.tools.differential.graphs import Graph, draw_bipartite, draw_size, draw_unipartite
@@ -165,6 +167,10 @@ def _ask_projections(random: Generator) -> _Draw:
     return _Draw(Question(motif), 4097, 20_000)
 
 
+def _ask_submatrices(random: Generator, motif: Motif) -> _Draw:
+    return _Draw(Question(motif, _pick(random, "total", "vertex")), 16385, 60_000)
+
+
 def _ask_peeling(random: Generator) -> _Draw:
     return _Draw(Question(Butterfly(), peels=_pick(random, "wing", "u", "v")), 4097, 20_000)
 
@@ -190,6 +196,8 @@ DRAWS: Mapping[str, Callable[[Generator], _Draw]] = {
     "maximal-clique": _ask_maximal_cliques,
     "maximal-biclique": _ask_maximal_bicliques,
     "projection": _ask_projections,
+    "checkerboard": lambda random: _ask_submatrices(random, Checkerboard()),
+    "togetherness": lambda random: _ask_submatrices(random, Togetherness(_pick(random, "u", "v"))),
     PEELING: _ask_peeling,
 }
 """What draws a question, by the name of its motif; and decompositions."""
