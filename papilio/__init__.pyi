@@ -40,6 +40,10 @@ from papilio.measures.census_pairs import CensusPairs as CensusPairs
 from papilio.measures.census_pairs import CensusVertices as CensusVertices
 from papilio.measures.census_pairs import census_pairs as census_pairs
 from papilio.measures.census_pairs import census_vertices as census_vertices
+from papilio.measures.ecology import Cooccurrence as Cooccurrence
+from papilio.measures.ecology import Nestedness as Nestedness
+from papilio.measures.ecology import cooccurrence as cooccurrence
+from papilio.measures.ecology import nestedness as nestedness
 from papilio.measures.largest import maximum_clique as maximum_clique
 from papilio.measures.largest import top_bicliques as top_bicliques
 from papilio.measures.values import CohesionProfile as CohesionProfile

@@ -50,25 +50,20 @@ from papilio.storage.statistics import Degrees, count_three_paths, count_wedges
 Vectors = dict[str, NDArray[np.uint64]]
 
 
-def count_pairs_of_edges(degrees: Degrees) -> dict[str, int]:
-    """Return the pairs of edges that share a vertex of a layer: wedges with their middle there."""
+def count_middles(degrees: Degrees) -> dict[str, int]:
+    """Return the wedges by the layer of their middle."""
     return {"u": int(_choose_two(degrees.u).sum()), "v": int(_choose_two(degrees.v).sum())}
 
 
-def without_butterflies(motif: Motif, n_edges: int, sizes: dict[str, int], middles: dict[str, int], paths: int) -> int:
-    """Return the number of a motif less twice the butterflies.
+def count_constant(motif: Motif, n_edges: int, sizes: dict[str, int], middles: dict[str, int]) -> int:
+    """Return the number of a motif in a graph without paths of three edges, and so without butterflies.
 
-    Parameters
-    ----------
-    sizes, middles : dict
-        Vertices of each layer, and wedges by the layer of their middle.
-    paths : int
-        Paths of three edges.
+    ``sizes`` are the vertices of each layer, ``middles`` its wedges by the layer of their middle.
     """
     if isinstance(motif, Togetherness):
         other = "v" if motif.layer == "u" else "u"
-        return max(sizes[other] - 1, 0) * middles[other] - paths
-    return n_edges * (n_edges - 1) // 2 - middles["u"] - middles["v"] - paths
+        return max(sizes[other] - 1, 0) * middles[other]
+    return n_edges * (n_edges - 1) // 2 - middles["u"] - middles["v"]
 
 
 def _choose_two(degrees: Any) -> Any:
@@ -77,11 +72,12 @@ def _choose_two(degrees: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class PreparedSubmatrices(Prepared):
-    """A graph prepared for butterflies, and what is added to twice their number."""
+    """A graph prepared for butterflies; the total is twice their number + constant - paths."""
 
     butterflies: Any
-    rest: int
-    vectors: Vectors  # the same of each vertex, modulo 2^64
+    constant: int  # the same for all graphs with these degrees
+    paths: int  # of three edges
+    vectors: Vectors  # what is added to twice the butterflies of each vertex, modulo 2^64
     decisions: tuple[Choice, ...]
 
     @property
@@ -114,11 +110,13 @@ class SubmatrixEngine(Engine):
         require_request("submatrix", (Checkerboard, Togetherness), graph, motif, per)
         butterflies = self.engine.prepare(graph, Butterfly(), per)
         with nullcontext() if self.device is None else self.device.guard():
-            rest = self._count_rest(graph, motif)
+            degrees, paths = self._count_paths(graph)
+            middles = count_middles(degrees)
+        constant = count_constant(motif, graph.n_edges, {"u": graph.n_u, "v": graph.n_v}, middles)
         vectors = self._rest_of_vertices(graph, motif) if per == "vertex" else {}
-        return PreparedSubmatrices(butterflies, rest, vectors, butterflies.decisions)
+        return PreparedSubmatrices(butterflies, constant, paths, vectors, butterflies.decisions)
 
-    def _count_rest(self, graph: BipartiteGraph, motif: Motif) -> int:
+    def _count_paths(self, graph: BipartiteGraph) -> tuple[Degrees, int]:
         if isinstance(graph.u, np.ndarray):
             degrees = Degrees(graph.degree_u, graph.degree_v)
         else:
@@ -129,8 +127,7 @@ class SubmatrixEngine(Engine):
         def edges() -> Iterator[Any]:
             return zip(slices_of(graph.u), slices_of(graph.v), strict=True)
 
-        paths, sizes = count_three_paths(degrees, edges), {"u": graph.n_u, "v": graph.n_v}
-        return without_butterflies(motif, graph.n_edges, sizes, count_pairs_of_edges(degrees), paths)
+        return degrees, count_three_paths(degrees, edges)
 
     def _rest_of_vertices(self, graph: BipartiteGraph, motif: Motif) -> Vectors:
         if not isinstance(graph.u, np.ndarray):
@@ -165,6 +162,9 @@ class SubmatrixEngine(Engine):
     def slice_work(self, prepared: PreparedSubmatrices) -> int:
         return self.engine.slice_work(prepared.butterflies)
 
+    def in_butterflies(self, prepared: PreparedSubmatrices) -> tuple[int, int, int] | None:
+        return (2, -1, prepared.constant) if prepared.constant < 2**62 else None
+
     def run(
         self,
         prepared: PreparedSubmatrices,
@@ -185,7 +185,7 @@ class SubmatrixEngine(Engine):
         return replace(
             found,
             n_items=found.n_items + 1,
-            total=found.total + prepared.rest,
+            total=found.total + prepared.constant - prepared.paths,
             work=found.work + 1,
             vectors=vectors,
         )

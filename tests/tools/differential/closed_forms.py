@@ -112,10 +112,10 @@ def _share_one(question: Question, random: Generator, large: bool) -> tuple[Grap
     each = np.full(n, (n - 1) * more, np.uint64)
     across = np.full(1 + more, comb(n, 2), np.uint64)
     across[0] *= np.uint64(more)
-    vectors = {"u": each, "v": across} if question.per == "vertex" else {}
+    vectors = {"u": each, "v": across}
     if question.motif == Togetherness("v"):
-        return graph.swap_layers(), Answer(None, None, comb(n, 2) * more, {}, dict(zip(vectors, (across, each))))
-    return graph, Answer(None, None, comb(n, 2) * more, {}, vectors)
+        graph, vectors = graph.swap_layers(), {"u": across, "v": each}
+    return graph, Answer(None, None, comb(n, 2) * more, {}, vectors if question.per == "vertex" else {})
 
 
 def _complete_layers(question: Question, sides: tuple[int, int], random: Generator) -> tuple[Graph, Answer]:
