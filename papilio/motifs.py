@@ -513,7 +513,7 @@ class Census(Motif):
         return cell in _CENSUS_CELLS
 
 
-Weighting = Literal["jaccard", "cosine", "hyperbolic", "resource"]
+Weighting = Literal["jaccard", "cosine", "checkerboards", "togetherness", "hyperbolic", "resource"]
 """Weights of pairs, in addition to the number of common neighbours."""
 
 PairTest = Literal["hypergeometric", "expected-degrees", "degrees"]
@@ -532,10 +532,11 @@ class Projection(Motif):
         Layer of both vertices.
     min_common : int
         Minimum number of common neighbours.
-    weighting : {"jaccard", "cosine", "hyperbolic", "resource"} or None
-        Weight of a pair in addition to the number c of its common neighbours. With degrees d and e: ``jaccard`` is
-        c / (d + e - c), ``cosine`` c / sqrt(d e). ``hyperbolic`` and ``resource`` are sums over the common neighbours,
-        of 1 / (k - 1) and 1 / k for one of degree k.
+    weighting : {"jaccard", "cosine", "checkerboards", "togetherness", "hyperbolic", "resource"} or None
+        Weight of a pair in addition to the number c of its common neighbours. With degrees d and e, and n vertices in
+        the other layer: ``jaccard`` is c / (d + e - c), ``cosine`` c / sqrt(d e), ``checkerboards`` (d - c) (e - c),
+        ``togetherness`` c (n - d - e + c). ``hyperbolic`` and ``resource`` are sums over the common neighbours, of
+        1 / (k - 1) and 1 / k for one of degree k.
     significance : {"hypergeometric", "expected-degrees", "degrees"} or None
         Test of each pair: the probability of as many common neighbours or more, if both vertices chose theirs at random
         (``hypergeometric``), or in random graphs with the same expected degrees of all vertices; or the share of random

@@ -162,7 +162,7 @@ def _ends(graph: UnipartiteGraph) -> list[tuple[int, int]]:
 def _pairs(graph: BipartiteGraph, motif: Projection) -> Iterator[Row]:
     """Yield the pairs with their common neighbours, and their weight to nine digits."""
     edges = edge_list(graph)
-    own = edges if motif.layer == "u" else [(v, u) for u, v in edges]
+    own, n = (edges, graph.n_v) if motif.layer == "u" else ([(v, u) for u, v in edges], graph.n_u)
     neighbours: dict[int, set[int]] = {}
     for one, other in own:
         neighbours.setdefault(one, set()).add(other)
@@ -174,6 +174,8 @@ def _pairs(graph: BipartiteGraph, motif: Projection) -> Iterator[Row]:
             weight = {
                 "jaccard": lambda: len(met) / (d + e - len(met)),  # noqa: B023
                 "cosine": lambda: len(met) / (d * e) ** 0.5,  # noqa: B023
+                "checkerboards": lambda: (d - len(met)) * (e - len(met)),  # noqa: B023
+                "togetherness": lambda: len(met) * (n - d - e + len(met)),  # noqa: B023
                 "hyperbolic": lambda: sum(1 / (degree[v] - 1) for v in met),  # noqa: B023
                 "resource": lambda: sum(1 / degree[v] for v in met),  # noqa: B023
             }

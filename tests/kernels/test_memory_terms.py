@@ -13,7 +13,6 @@ from papilio.motifs import (
     Biclique,
     Butterfly,
     Census,
-    Checkerboard,
     Clique,
     FourCycle,
     Granularity,

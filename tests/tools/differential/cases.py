@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from numpy.random import Generator, default_rng
 
@@ -24,6 +24,7 @@ from papilio.motifs import (
     Motif,
     Projection,
     Togetherness,
+    Weighting,
 )
 from papilio.registry import motif_row
 from tests.tools.differential.graphs import Graph, draw_bipartite, draw_size, draw_unipartite
@@ -160,7 +161,7 @@ def _ask_maximal_bicliques(random: Generator) -> _Draw:
 
 
 def _ask_projections(random: Generator) -> _Draw:
-    weighting = _pick(random, None, None, "jaccard", "cosine", "hyperbolic", "resource")
+    weighting = _pick(random, None, None, *get_args(Weighting))
     motif = Projection(_pick(random, "u", "v"), _pick(random, 1, 2, 2, 3, 9), weighting)
     if random.random() < 0.5:
         return _Draw(Question(motif, listing=Listing()), 257, 1000)
