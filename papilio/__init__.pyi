@@ -41,6 +41,10 @@ from papilio.measures.census_pairs import CensusPairs as CensusPairs
 from papilio.measures.census_pairs import CensusVertices as CensusVertices
 from papilio.measures.census_pairs import census_pairs as census_pairs
 from papilio.measures.census_pairs import census_vertices as census_vertices
+from papilio.measures.ecology import Cooccurrence as Cooccurrence
+from papilio.measures.ecology import Nestedness as Nestedness
+from papilio.measures.ecology import cooccurrence as cooccurrence
+from papilio.measures.ecology import nestedness as nestedness
 from papilio.measures.largest import maximum_clique as maximum_clique
 from papilio.measures.largest import top_bicliques as top_bicliques
 from papilio.measures.values import CohesionProfile as CohesionProfile
@@ -53,11 +57,13 @@ from papilio.motifs import BalancedButterfly as BalancedButterfly
 from papilio.motifs import Biclique as Biclique
 from papilio.motifs import Butterfly as Butterfly
 from papilio.motifs import Census as Census
+from papilio.motifs import Checkerboard as Checkerboard
 from papilio.motifs import Clique as Clique
 from papilio.motifs import FourCycle as FourCycle
 from papilio.motifs import MaximalBiclique as MaximalBiclique
 from papilio.motifs import MaximalClique as MaximalClique
 from papilio.motifs import Projection as Projection
+from papilio.motifs import Togetherness as Togetherness
 from papilio.partitioning.partition import Partition as Partition
 from papilio.partitioning.partition import open_partition as open_partition
 from papilio.storage.reading import clear_conversions as clear_conversions

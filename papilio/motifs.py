@@ -415,6 +415,41 @@ class BalancedButterfly(Motif):
 
 
 @dataclass(frozen=True)
+class Checkerboard(Motif):
+    """Two vertices of each layer, and two edges without a common vertex between them: [[1, 0], [0, 1]].
+
+    Two species and two sites of which each has another one of the species (Stone and Roberts, Oecologia 85, 1990).
+    """
+
+    name: ClassVar[str] = "checkerboard"
+    per_when_fixed: ClassVar[tuple[Granularity, ...]] = ("total", "vertex")
+
+
+@dataclass(frozen=True)
+class Togetherness(Motif):
+    """Two vertices of a layer, a vertex adjacent to both, and one that is adjacent to neither: [[1, 0], [1, 0]].
+
+    Two species that share one site and are both absent from another one (Stone and Roberts, Oecologia 91, 1992).
+
+    Attributes
+    ----------
+    layer : {"u", "v"}
+        Layer of the two vertices with a common neighbour.
+
+    Raises
+    ------
+    InputError
+        For another layer.
+    """
+
+    name: ClassVar[str] = "togetherness"
+    pattern: ClassVar[str] = "togetherness of {layer}"
+    per_when_fixed: ClassVar[tuple[Granularity, ...]] = ("total", "vertex")
+
+    layer: PairSide
+
+
+@dataclass(frozen=True)
 class CensusClass:
     """One of the six classes of butterflies of a signed graph, by the signs of a pair at both neighbours.
 
@@ -478,7 +513,7 @@ class Census(Motif):
         return cell in _CENSUS_CELLS
 
 
-Weighting = Literal["jaccard", "cosine", "hyperbolic", "resource"]
+Weighting = Literal["jaccard", "cosine", "checkerboards", "togetherness", "hyperbolic", "resource"]
 """Weights of pairs, in addition to the number of common neighbours."""
 
 PairTest = Literal["hypergeometric", "expected-degrees", "degrees"]
@@ -497,10 +532,11 @@ class Projection(Motif):
         Layer of both vertices.
     min_common : int
         Minimum number of common neighbours.
-    weighting : {"jaccard", "cosine", "hyperbolic", "resource"} or None
-        Weight of a pair in addition to the number c of its common neighbours. With degrees d and e: ``jaccard`` is
-        c / (d + e - c), ``cosine`` c / sqrt(d e). ``hyperbolic`` and ``resource`` are sums over the common neighbours,
-        of 1 / (k - 1) and 1 / k for one of degree k.
+    weighting : {"jaccard", "cosine", "checkerboards", "togetherness", "hyperbolic", "resource"} or None
+        Weight of a pair in addition to the number c of its common neighbours. With degrees d and e, and n vertices in
+        the other layer: ``jaccard`` is c / (d + e - c), ``cosine`` c / sqrt(d e), ``checkerboards`` (d - c) (e - c),
+        ``togetherness`` c (n - d - e + c). ``hyperbolic`` and ``resource`` are sums over the common neighbours, of
+        1 / (k - 1) and 1 / k for one of degree k.
     significance : {"hypergeometric", "expected-degrees", "degrees"} or None
         Test of each pair: the probability of as many common neighbours or more, if both vertices chose theirs at random
         (``hypergeometric``), or in random graphs with the same expected degrees of all vertices; or the share of random
@@ -626,11 +662,13 @@ MOTIFS: dict[str, type[Motif]] = {
         Biclique,
         Butterfly,
         Census,
+        Checkerboard,
         Clique,
         FourCycle,
         MaximalBiclique,
         MaximalClique,
         Projection,
+        Togetherness,
     )
 }
 """All motifs, by name."""
@@ -640,6 +678,8 @@ _OTHER_NAMES = {
     "square": ("four-cycle", ""),
     "4-cycle": ("four-cycle", ""),
     "rectangle": ("butterfly", ""),
+    "c-score": ("checkerboard", ""),
+    "t-score": ("togetherness", ""),
 }
 """Other names in use for motifs: the name here, and its size."""
 

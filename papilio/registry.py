@@ -16,12 +16,19 @@ from papilio.kernels.engine import ENGINES, Engine, EngineName
 from papilio.kernels.maximal.family import MAXIMAL_BICLIQUE
 from papilio.kernels.motif_row import MotifRow
 from papilio.kernels.project.family import PROJECTION, SAMPLED_PROJECTION
-from papilio.kernels.wedge.family import BALANCED_BUTTERFLY, BUTTERFLY, CENSUS, FOUR_CYCLE
+from papilio.kernels.wedge.family import (
+    BALANCED_BUTTERFLY,
+    BUTTERFLY,
+    CENSUS,
+    CHECKERBOARD,
+    FOUR_CYCLE,
+    TOGETHERNESS,
+)
 from papilio.motifs import Listing, Motif, Projection, choose_options
 
 _ROWS = (
     BUTTERFLY, BALANCED_BUTTERFLY, CENSUS, BICLIQUE, BALANCED_BICLIQUE, CLIQUE, FOUR_CYCLE, MAXIMAL_CLIQUE,
-    MAXIMAL_BICLIQUE, PROJECTION,
+    MAXIMAL_BICLIQUE, PROJECTION, CHECKERBOARD, TOGETHERNESS,
 )  # fmt: skip
 
 MOTIF_ROWS: dict[str, MotifRow] = {row.motif.name: row for row in _ROWS}

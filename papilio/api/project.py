@@ -122,8 +122,9 @@ def project(
         Layer of the pairs: ``u``, ``v``, or its name, such as the name of its column.
     min_common : int
         Minimum number of common neighbours.
-    weighting : {"jaccard", "cosine", "hyperbolic", "resource"}, optional
-        With c common neighbours and degrees d and e: c / (d + e - c); c / sqrt(d e); the sum over the common
+    weighting : {"jaccard", "cosine", "checkerboards", "togetherness", "hyperbolic", "resource"}, optional
+        With c common neighbours, degrees d and e, and n vertices in the other layer: c / (d + e - c); c / sqrt(d e);
+        (d - c) (e - c) (Stone and Roberts 1990); c (n - d - e + c) (Stone and Roberts 1992); the sum over the common
         neighbours, of degree k, of 1 / (k - 1) (Newman 2001) or of 1 / k (resource allocation, Zhou et al. 2007).
     significance : {"hypergeometric", "expected-degrees", "degrees"}, optional
         P-value: the probability of c or more common neighbours if both vertices chose their neighbours at random; or

@@ -268,6 +268,13 @@ class Engine(Protocol):
         """Return what probes the prepared graph on the host; UnsupportedError if this count has no probes."""
         raise UnsupportedError(f"the {self.name} engine cannot probe this count")
 
+    def in_butterflies(self, prepared: Any) -> tuple[int, int, int] | None:
+        """Return (b, p, c) if the total of any graph with these degrees is b butterflies + p paths of three edges + c.
+
+        None if there is no such form.
+        """
+        return None
+
     def run(
         self, prepared: Any, start: int, stop: int, bounds: Sequence[int] = (), cut: StopCheck = never_cut
     ) -> Partial:

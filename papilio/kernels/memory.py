@@ -223,6 +223,13 @@ def _of_wedges(motif: Motif, per: Granularity, engine: EngineName) -> GraphMemor
     return GraphMemory(both._replace(vector=COUNT) if per == "vertex" else both, Terms(), thread)
 
 
+def _of_submatrices(motif: Motif, per: Granularity, engine: EngineName) -> GraphMemory:
+    # Besides wedges: both degrees, and per vertex wedges, further ones and sums.
+    terms = _of_wedges(motif, per, engine)
+    host = terms.host._replace(vertex=terms.host.vertex + 2 * COUNT)
+    return terms._replace(host=host._replace(vector=5 * COUNT + host.vector) if per == "vertex" else host)
+
+
 def _of_projections(motif: Motif, per: Granularity, engine: EngineName) -> GraphMemory:
     # Besides wedges: a sum for each counter, and a block of rows, one for each vertex that a start can meet.
     terms = _of_wedges(motif, per, engine)
@@ -384,4 +391,5 @@ MAXIMAL_BICLIQUES = Memory(
     _of_maximal_bicliques, lambda per: PartBytes(0, 16, 8, 8, 8), _EDGES, _part_of_maximal_bicliques
 )
 PROJECTIONS = Memory(_of_projections)
+SUBMATRICES = Memory(_of_submatrices)
 CLIQUES = Memory(_of_cliques, _clique_arrays, _EDGES, _part_of_cliques)

@@ -110,7 +110,7 @@ def latapy_clustering(
     of_layers = "" if layer is None else "Latapy's clustering of one layer"
     edges = Edges(graph, "Latapy's clustering", progress, target=target, reading=options, of_layers=of_layers)
     with edges.phase("read"):
-        held = _read(edges, chosen)
+        held = read_whole(edges, chosen)
     layers: tuple[Layer, ...] = ("u", "v") if layer is None else (asked["layer"],)
     with edges.phase("pairs"):
         found = cluster_pairs(held, layers, chosen, edges.report)
@@ -203,7 +203,7 @@ def top_butterflies(graph: Any, *, per: Per = "vertex", n: Count = 10, **options
     return replace(counted, largest=find_top(vectors, edges.graph.held, n))
 
 
-def _read(edges: Edges, threads: int) -> BipartiteGraph:
+def read_whole(edges: Edges, threads: int) -> BipartiteGraph:
     """Read the graph; raise CapacityError first if its index will not fit in memory."""
     needed = _INDEX_BYTES_PER_EDGE * edges.n_edges
     needed += (_INDEX_BYTES_PER_VERTEX + _THREAD_BYTES_PER_VERTEX * threads) * (edges.n_u + edges.n_v)

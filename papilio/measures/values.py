@@ -78,7 +78,7 @@ def summarise(values: Values) -> Summary:
     )
 
 
-def _as_json(measure: str, result: Any, **own: Any) -> dict[str, Any]:
+def describe_as_json(measure: str, result: Any, **own: Any) -> dict[str, Any]:
     """Return the JSON object of a result: its own values, then the values common to all measures."""
     counted: CountResult | None = getattr(result, "counted", None)
     shared = {
@@ -130,7 +130,7 @@ class RobinsAlexander(Answer):
         fraction = self.fraction
         exact = None if fraction is None else [fraction.numerator, fraction.denominator]
         own = {"butterflies": self.butterflies, "three_paths": self.three_paths, "fraction": exact}
-        return _as_json("robins-alexander", self, **own, value=self.value)
+        return describe_as_json("robins-alexander", self, **own, value=self.value)
 
 
 class _Clustering(Answer):
@@ -204,7 +204,7 @@ class LatapyClustering(_Clustering):
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the values as one JSON object."""
         layers = {layer: asdict(summary) for layer, summary in self.summaries().items()}
-        return _as_json("latapy", self, layers=layers)
+        return describe_as_json("latapy", self, layers=layers)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -268,7 +268,7 @@ class LocalClustering(_Clustering):
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the values as one JSON object; integers in full."""
         places = {place: asdict(summary) for place, summary in self.summaries().items()}
-        return _as_json("local", self, per=self.per, places=places)
+        return describe_as_json("local", self, per=self.per, places=places)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -307,7 +307,7 @@ class CohesionProfile(Answer):
 
     def to_dict(self) -> dict[str, Any]:
         """Return one JSON object; integers in full."""
-        return _as_json("cohesion", self, levels=[level.to_dict() for level in self.levels])
+        return describe_as_json("cohesion", self, levels=[level.to_dict() for level in self.levels])
 
 
 @dataclass(frozen=True)
@@ -364,7 +364,7 @@ class LargestBicliques(Answer):
     def to_dict(self) -> dict[str, Any]:
         """Return everything as one JSON object."""
         motif, bicliques = motif_to_json(self.motif), [each.to_dict() for each in self.bicliques]
-        return _as_json("maximal-biclique-top", self, motif=motif, by=self.by, bicliques=bicliques)
+        return describe_as_json("maximal-biclique-top", self, motif=motif, by=self.by, bicliques=bicliques)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -419,7 +419,7 @@ class MaximumClique(Answer):
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the sizes of the vertices as one JSON object."""
-        return _as_json(
+        return describe_as_json(
             "maximum-clique",
             self,
             size=self.size,

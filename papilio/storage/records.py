@@ -7,7 +7,7 @@ floats are not integers), and NaN. The error names the file, the field, the valu
 | annotation | JSON |
 |---|---|
 | ``int``, ``SignedInt`` | an integer from 0 on, of any size; any integer |
-| ``Digits`` | an integer from 0 on, in quotes: readers of JSON numbers may drop some of its digits |
+| ``Digits``, ``SignedDigits`` | the same, in quotes: readers of JSON numbers may drop some of its digits |
 | ``float`` | a finite number |
 | ``tuple[X, ...]``, ``list[X]``, ``tuple[X, Y]`` | a list of them, of any length or of two |
 | ``dict[str, X]`` | an object; ``dict[tuple[X, Y], int]`` a list of rows ``[x, y, Digits]``,
@@ -76,6 +76,9 @@ SignedInt = Annotated[int, "signed"]
 
 Digits = Annotated[int, "digits"]
 """An exact count, stored in quotes."""
+
+SignedDigits = Annotated[int, "signed digits"]
+"""A part of a sum that may be negative, stored in quotes."""
 
 MAX_JSON_BYTES = 1 << 28
 """Size of the largest JSON file that is read. The manifest of a partition of 100,000 parts has a fifth of that."""
@@ -276,7 +279,7 @@ def table_rows(table: Mapping[tuple[Any, ...], int]) -> list[list[Any]]:
 
 
 def _write(value: Any, kind: Any = Any) -> Any:
-    if kind == Digits:
+    if kind in (Digits, SignedDigits):
         return str(value)
     if isinstance(value, Motif):
         return motif_to_json(value)
@@ -349,6 +352,11 @@ _PLAIN: dict[Any, _Read] = {
     Digits: _leaf(
         "the digits of an integer, in quotes",
         lambda value: type(value) is str and bool(_DIGITS.fullmatch(value)),
+        int,
+    ),
+    SignedDigits: _leaf(
+        "the digits of an integer, in quotes",
+        lambda value: type(value) is str and bool(_DIGITS.fullmatch(value.removeprefix("-"))),
         int,
     ),
     float: _leaf("a finite number", _is_finite, float),

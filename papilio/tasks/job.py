@@ -30,7 +30,7 @@ from papilio.question import Question
 from papilio.registry import MOTIF_ROWS, motif_row
 from papilio.storage.edge_files import ContentHash
 from papilio.storage.listings import ListingShard
-from papilio.storage.records import Digits, write_record
+from papilio.storage.records import SignedDigits, write_record
 from papilio.storage.store import GraphStore, open_store
 from papilio.tasks.forecast import Forecast
 
@@ -271,7 +271,7 @@ class LeaseResult:
     partition: int  # the interval that was run: the first items of the lease, all of them unless it was cut
     start: int
     stop: int
-    total: Digits  # number of motifs of its items
+    total: SignedDigits  # number of motifs of its items; some items hold what is subtracted from others
     work: int
     worker: str
     engine: EngineName

@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from math import ceil, fsum, inf, isfinite, isnan, ldexp, sqrt
@@ -101,9 +101,9 @@ def _spread_of_z(z: float, off: Sequence[float]) -> float:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One count, compared with the counts of random graphs."""
+    """One count, or another value, compared with the counts of random graphs."""
 
-    observed: int
+    observed: float  # a count is an int
     mean: float
     std: float  # of one sample: the squares are divided by the samples less 1
     z: float | None  # (observed - mean) / std; None where all random graphs have the same count
@@ -115,7 +115,7 @@ class Comparison:
     p_value: float  # two-sided: twice the smaller one of both, at most 1
     p_low: float  # 95 % interval of what p_value estimates (Clopper and Pearson)
     p_high: float
-    quantiles: dict[float, int] = field(default_factory=dict)  # counts of samples by :data:`QUANTILES`
+    quantiles: dict[float, float] = field(default_factory=dict)  # counts of samples by :data:`QUANTILES`
 
     @classmethod
     def of(cls, observed: int, counts: Sequence[int]) -> Comparison:
@@ -141,6 +141,12 @@ class Comparison:
             p_high=min(1.0, 2 * high),
             quantiles={share: ordered[-(-n * round(1000 * share) // 1000) - 1] for share in QUANTILES},
         )
+
+    def scaled(self, unit: int) -> Comparison:
+        """Return the comparison of values from the comparison of their multiples by ``unit``, which are integers."""
+        quantiles = {share: each / unit for share, each in self.quantiles.items()}
+        observed, mean, std = self.observed / unit, self.mean / unit, self.std / unit
+        return replace(self, observed=observed, mean=mean, std=std, quantiles=quantiles)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as a JSON object; floats beyond the range of double precision are null."""
@@ -231,7 +237,7 @@ class SignificanceResult(CountResult):
         return self.total.p_value
 
     @property
-    def quantiles(self) -> dict[float, int]:
+    def quantiles(self) -> dict[float, float]:
         """Share of the samples, and the largest count among this share of the samples in increasing order."""
         return self.total.quantiles
 
@@ -515,7 +521,7 @@ class SignificanceResult(CountResult):
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the vectors as one JSON object; integers in full, undefined values as null."""
-        observed = {cell: each.observed for cell, each in self.cells.items() if each.observed}
+        observed = {cell: int(each.observed) for cell, each in self.cells.items() if each.observed}
         return {
             **super().to_dict(),
             "table": table_rows(observed) if self.motif.is_table else None,

@@ -23,12 +23,14 @@ from papilio.motifs import (
     Butterfly,
     Cell,
     Census,
+    Checkerboard,
     Clique,
     FourCycle,
     MaximalBiclique,
     MaximalClique,
     Motif,
     Projection,
+    Togetherness,
 )
 from tests.tools import oracle_clique, oracle_maximal, oracle_signed
 from tests.tools.little_cliques import LittleClique, all_cliques
@@ -106,6 +108,18 @@ def _all_bicliques(edges: list[tuple[int, int]]) -> Iterator[Row]:
                 )
 
 
+def _submatrices(graph: BipartiteGraph, motif: Motif) -> Iterator[Row]:
+    """Yield the rows and columns of all submatrices of two rows and two columns with the pattern of a motif."""
+    held = {each: {v for u, v in edge_list(graph) if u == each} for each in range(graph.n_u)}
+    patterns = [[[1, 0], [0, 1]], [[0, 1], [1, 0]]]
+    if isinstance(motif, Togetherness):
+        patterns = [[[1, 0], [1, 0]], [[0, 1], [0, 1]]] if motif.layer == "u" else [[[1, 1], [0, 0]], [[0, 0], [1, 1]]]
+    for rows in combinations(range(graph.n_u), 2):
+        for columns in combinations(range(graph.n_v), 2):
+            if [[int(v in held[u]) for v in columns] for u in rows] in patterns:
+                yield (rows, columns)
+
+
 def _balanced(graph: BipartiteGraph, motif: Motif) -> Iterator[Row]:
     found = oracle_signed.balanced_bicliques(_signs(graph))
     return (row for row in found if motif.has_cell(tuple(map(len, row))))
@@ -148,7 +162,7 @@ def _ends(graph: UnipartiteGraph) -> list[tuple[int, int]]:
 def _pairs(graph: BipartiteGraph, motif: Projection) -> Iterator[Row]:
     """Yield the pairs with their common neighbours, and their weight to nine digits."""
     edges = edge_list(graph)
-    own = edges if motif.layer == "u" else [(v, u) for u, v in edges]
+    own, n = (edges, graph.n_v) if motif.layer == "u" else ([(v, u) for u, v in edges], graph.n_u)
     neighbours: dict[int, set[int]] = {}
     for one, other in own:
         neighbours.setdefault(one, set()).add(other)
@@ -160,6 +174,8 @@ def _pairs(graph: BipartiteGraph, motif: Projection) -> Iterator[Row]:
             weight = {
                 "jaccard": lambda: len(met) / (d + e - len(met)),  # noqa: B023
                 "cosine": lambda: len(met) / (d * e) ** 0.5,  # noqa: B023
+                "checkerboards": lambda: (d - len(met)) * (e - len(met)),  # noqa: B023
+                "togetherness": lambda: len(met) * (n - d - e + len(met)),  # noqa: B023
                 "hyperbolic": lambda: sum(1 / (degree[v] - 1) for v in met),  # noqa: B023
                 "resource": lambda: sum(1 / degree[v] for v in met),  # noqa: B023
             }
@@ -227,6 +243,8 @@ EXAMPLES: Mapping[str, Example] = {
         (Projection("u"), Projection("v", 3), Projection("u", weighting="jaccard")),
         _pairs, "projection", ("projections",),
     ),
+    "checkerboard": Example((Checkerboard(),), _submatrices, "checkerboard", ("ecology",)),
+    "togetherness": Example((Togetherness("u"), Togetherness("v")), _submatrices, "togetherness", ("ecology",)),
     LittleClique.name: Example(
         (LittleClique(3), LittleClique(), LittleClique(best=3)),
         lambda graph, motif: ((each,) for each in all_cliques(graph, motif)), "little clique", (),

@@ -31,10 +31,10 @@ from papilio.kernels.null.cpu import ChainRandomizer, Randomizer, make_randomize
 from papilio.kernels.null.ensemble import MOMENTS, RANKS, Ensemble, moments_of
 from papilio.kernels.null.mixing import PILOT_CHAINS, run_pilot
 from papilio.kernels.null.models import NullModel
-from papilio.kernels.null.small import TIMED, SmallSamples, SmallState
+from papilio.kernels.null.small import TIMED, LinearForm, SmallSamples, SmallState
 from papilio.kernels.probe import Prober, TimedProber
 from papilio.kernels.threads import ChunkRunner, cut_by_cost, items_in
-from papilio.motifs import Butterfly, Cell, Granularity, Motif
+from papilio.motifs import Cell, Granularity, Motif
 
 Value = TypeVar("Value")
 
@@ -118,8 +118,9 @@ class SampleEngine(Engine):
         count_cost = int(self._engine.work(prepared).sum())
         given = OnFirstCall(lambda: self._engine.run(prepared, 0, prepared.n_items))
         small = None
-        if self._device is None and type(motif) is Butterfly and per == "total":
-            small = SmallSamples.of(randomizer)
+        form = self._engine.in_butterflies(prepared)
+        if self._device is None and form is not None and per == "total":
+            small = SmallSamples.of(randomizer, form=LinearForm(*form))
         notes: dict[Cell, int] = {}
         trades, decisions = 0, prepared.decisions
         if isinstance(randomizer, ChainRandomizer):

@@ -100,6 +100,7 @@ def ask_pairs(
     return PairQuestion(
         first,
         order,
+        degrees.size,
         motif.min_common,
         mask_counters(motif.min_common),
         WEIGHTINGS.index(motif.weighting),

@@ -35,12 +35,12 @@ from papilio.kernels.wedge.loops import (
 
 Ids32 = NDArray[np.int32]
 
-WEIGHTINGS = (None, "jaccard", "cosine", "hyperbolic", "resource")
+WEIGHTINGS = (None, "jaccard", "cosine", "checkerboards", "togetherness", "hyperbolic", "resource")
 """Weights of pairs; a question holds the place of its weight here."""
 
-_JACCARD, _COSINE = 1, 2
+_JACCARD, _COSINE, _CHECKERBOARDS, _TOGETHERNESS = 1, 2, 3, 4
 
-SUMMED = 3
+SUMMED = 5
 """First of the weights that are sums over the common neighbours."""
 
 _SPAN_PER_WEDGE = 16
@@ -52,6 +52,7 @@ class PairQuestion(NamedTuple):
 
     first: int  # row of the first vertex of the layer
     order: NDArray[np.int32]  # ids of the layer by rank
+    n_others: int  # vertices of the other layer
     min_common: int
     masks: Sums  # by the bytes of a counter: bits of 8 bytes of counters, one of which each that is large enough has
     weighting: int  # place in :data:`WEIGHTINGS`
@@ -129,6 +130,10 @@ def _weigh_pair(question: PairQuestion, common: Index, degree: Index, other: Ind
         return float(common / (degree + other - common))
     if question.weighting == _COSINE:
         return float(common / sqrt(float(degree) * float(other)))
+    if question.weighting == _CHECKERBOARDS:
+        return float((degree - common) * (other - common))
+    if question.weighting == _TOGETHERNESS:
+        return float(common * (question.n_others - degree - other + common))
     return float(sums[at])
 
 

@@ -110,6 +110,9 @@ class ButterflyCpu(CpuEngine):
             return SLICE_WEDGES_PER_EDGE * prepared.index.n_edges
         return 1
 
+    def in_butterflies(self, prepared: PreparedButterflyCpu) -> tuple[int, int, int] | None:
+        return (1, 0, 0) if type(prepared.motif) is Butterfly else None
+
     def prober(self, prepared: PreparedButterflyCpu) -> Prober:
         index = prepared.index
         return WedgeProber(index.costs, prepared.motif, lambda: (index.rows, index.items), self.threads)

@@ -1,13 +1,23 @@
-"""What the layers above know about butterflies, signed or not, and 4-cycles."""
+"""What the layers above know about butterflies, signed or not, 4-cycles, and submatrices that follow from them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from papilio.kernels.engine import Engine
-from papilio.kernels.memory import WEDGES
+from papilio.kernels.memory import SUBMATRICES, WEDGES
 from papilio.kernels.motif_row import MotifRow, PartitionSupport, rates_of
-from papilio.motifs import CENSUS_CLASSES, BalancedButterfly, Butterfly, Cell, Census, FourCycle
+from papilio.motifs import (
+    CENSUS_CLASSES,
+    BalancedButterfly,
+    Butterfly,
+    Cell,
+    Census,
+    Checkerboard,
+    FourCycle,
+    Togetherness,
+)
 
 
 def _cpu() -> Callable[..., Engine]:
@@ -38,6 +48,18 @@ def _cycles_cpu() -> Callable[..., Engine]:
     from papilio.kernels.wedge.cycles import FourCycleCpu
 
     return FourCycleCpu
+
+
+def _submatrices_cpu() -> Callable[..., Engine]:
+    from papilio.kernels.wedge.submatrices import SubmatrixCpu
+
+    return SubmatrixCpu
+
+
+def _submatrices_gpu() -> Callable[..., Engine]:
+    from papilio.kernels.wedge.submatrices import SubmatrixGpu
+
+    return SubmatrixGpu
 
 
 def _wedge_members(motif: Butterfly | BalancedButterfly | Census, cell: Cell) -> dict[str, int]:
@@ -76,6 +98,16 @@ FOUR_CYCLE = MotifRow(
     rates={"cpu": BUTTERFLY.rates["cpu"]},
     graph_kind="unipartite",
 )
+
+CHECKERBOARD = MotifRow(
+    Checkerboard,
+    engines={"cpu": _submatrices_cpu, "gpu": _submatrices_gpu},
+    memory=SUBMATRICES,
+    members=lambda motif, cell: {"u": 2, "v": 2},
+    rates=BUTTERFLY.rates,
+)
+
+TOGETHERNESS = replace(CHECKERBOARD, motif=Togetherness)
 
 CENSUS = MotifRow(
     Census,

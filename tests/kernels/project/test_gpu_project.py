@@ -35,7 +35,8 @@ from tests.tools.strategies import bipartite_graphs, complete_graph, graphs_of_a
 TABLES = {name: tuning for name, tuning in SCHEDULES.items() if "hubs" not in name}
 QUESTIONS: list[tuple[Weighting | None, PairTest | None, float]] = [
     (None, None, 0.0), ("jaccard", None, 0.0), ("cosine", "hypergeometric", 0.3), ("hyperbolic", None, 0.0),
-    ("resource", "hypergeometric", 1.0), (None, "expected-degrees", 0.2),
+    ("resource", "hypergeometric", 1.0), (None, "expected-degrees", 0.2), ("checkerboards", None, 0.0),
+    ("togetherness", None, 0.0),
 ]  # fmt: skip
 
 Columns = list[list[Any]]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from itertools import combinations
 from math import comb, fsum, sqrt
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ from papilio.motifs import Listing, PairSide, Projection, Weighting
 from tests.conftest import share_of_examples
 from tests.tools.strategies import bipartite_graphs, complete_graph, planted_graph, skewed_graph
 
-WEIGHTINGS: tuple[Weighting, ...] = ("jaccard", "cosine", "hyperbolic", "resource")
+WEIGHTINGS: tuple[Weighting, ...] = get_args(Weighting)
 
 
 class Pair(NamedTuple):
@@ -102,6 +102,8 @@ def test_pairs_weights_and_tests_are_those_of_the_definitions(layer: PairSide) -
                 by_definition = {
                     "jaccard": c / (d + e - c),
                     "cosine": c / sqrt(d * e),
+                    "checkerboards": (d - c) * (e - c),
+                    "togetherness": c * (other.size - d - e + c),
                     "hyperbolic": fsum(1 / (other[v] - 1) for v in met),
                     "resource": fsum(1 / other[v] for v in met),
                 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from numpy.random import Generator, default_rng
 
@@ -14,6 +14,7 @@ from papilio.motifs import (
     Biclique,
     Butterfly,
     Census,
+    Checkerboard,
     Clique,
     FourCycle,
     Granularity,
@@ -22,6 +23,8 @@ from papilio.motifs import (
     MaximalClique,
     Motif,
     Projection,
+    Togetherness,
+    Weighting,
 )
 from papilio.registry import motif_row
 from tests.tools.differential.graphs import Graph, draw_bipartite, draw_size, draw_unipartite
@@ -158,11 +161,15 @@ def _ask_maximal_bicliques(random: Generator) -> _Draw:
 
 
 def _ask_projections(random: Generator) -> _Draw:
-    weighting = _pick(random, None, None, "jaccard", "cosine", "hyperbolic", "resource")
+    weighting = _pick(random, None, None, *get_args(Weighting))
     motif = Projection(_pick(random, "u", "v"), _pick(random, 1, 2, 2, 3, 9), weighting)
     if random.random() < 0.5:
         return _Draw(Question(motif, listing=Listing()), 257, 1000)
     return _Draw(Question(motif), 4097, 20_000)
+
+
+def _ask_submatrices(random: Generator, motif: Motif) -> _Draw:
+    return _Draw(Question(motif, _pick(random, "total", "vertex")), 16385, 60_000)
 
 
 def _ask_peeling(random: Generator) -> _Draw:
@@ -190,6 +197,8 @@ DRAWS: Mapping[str, Callable[[Generator], _Draw]] = {
     "maximal-clique": _ask_maximal_cliques,
     "maximal-biclique": _ask_maximal_bicliques,
     "projection": _ask_projections,
+    "checkerboard": lambda random: _ask_submatrices(random, Checkerboard()),
+    "togetherness": lambda random: _ask_submatrices(random, Togetherness(_pick(random, "u", "v"))),
     PEELING: _ask_peeling,
 }
 """What draws a question, by the name of its motif; and decompositions."""

@@ -15,6 +15,7 @@ from papilio.motifs import (
     Cell,
     Clique,
     Projection,
+    Togetherness,
 )
 from papilio.registry import motif_row
 from tests.tools.differential.answers import Answer
@@ -92,6 +93,29 @@ def _share_all(question: Question, random: Generator, large: bool) -> tuple[Grap
     graph = BipartiteGraph.from_edges(*np.divmod(np.arange(m * n), n), m, n)
     own, other = (m, n) if motif.layer == "u" else (n, m)
     return graph, Answer(None, None, comb(own, 2) if other >= motif.min_common else 0)
+
+
+def _match(question: Question, random: Generator, large: bool) -> tuple[Graph, Answer]:
+    """Return a matching and more vertices without edges: any two edges are a checkerboard."""
+    n, more = int(random.choice(_SMALL + _MIDDLE)), int(random.integers(0, 9))
+    graph = BipartiteGraph.from_edges(np.arange(n), np.arange(n), n, n + more)
+    vector = np.full(n, n - 1, np.uint64)
+    vectors = {"u": vector, "v": np.append(vector, np.zeros(more, np.uint64))} if question.per == "vertex" else {}
+    return graph, Answer(None, None, comb(n, 2), {}, vectors)
+
+
+def _share_one(question: Question, random: Generator, large: bool) -> tuple[Graph, Answer]:
+    """Return a star and more vertices without edges: two of its leaves are together at its centre, away from others."""
+    n, more = int(random.choice(_SMALL + _MIDDLE)), int(random.integers(1, 9))
+    zeros = np.zeros(n, np.int64)
+    graph = BipartiteGraph.from_edges(np.arange(n), zeros, n, 1 + more)
+    each = np.full(n, (n - 1) * more, np.uint64)
+    across = np.full(1 + more, comb(n, 2), np.uint64)
+    across[0] *= np.uint64(more)
+    vectors = {"u": each, "v": across}
+    if question.motif == Togetherness("v"):
+        graph, vectors = graph.swap_layers(), {"u": across, "v": each}
+    return graph, Answer(None, None, comb(n, 2) * more, {}, vectors if question.per == "vertex" else {})
 
 
 def _complete_layers(question: Question, sides: tuple[int, int], random: Generator) -> tuple[Graph, Answer]:
@@ -185,5 +209,7 @@ FORMS: Mapping[str, Callable[[Question, Generator, bool], tuple[Graph, Answer]]]
     "maximal-clique": _groups,
     "maximal-biclique": _crown,
     "projection": _share_all,
+    "checkerboard": _match,
+    "togetherness": _share_one,
 }
 """What draws a graph with the answer to a question, by the name of its motif; the last argument is true for a GPU."""

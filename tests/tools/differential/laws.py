@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.engine import Partial
-from papilio.motifs import BalancedButterfly, Biclique, Census, MaximalBiclique, Projection
+from papilio.motifs import (
+    BalancedButterfly,
+    Biclique,
+    Census,
+    Checkerboard,
+    MaximalBiclique,
+    Projection,
+    Togetherness,
+)
 from papilio.parts import Layer
 from papilio.registry import motif_row
 from tests.tools.clique_parts import count_clique_parts, cut_cliques_by_definition
@@ -155,7 +163,7 @@ def _swap(question: Question) -> Question:
         motif = MaximalBiclique(motif.min_v, motif.min_u, motif.max_v, motif.max_u)
     elif isinstance(motif, Census | BalancedButterfly) and motif != BalancedButterfly():
         motif = replace(motif, pair_side=other[motif.pair_side])  # type: ignore[arg-type]
-    elif isinstance(motif, Projection):
+    elif isinstance(motif, Projection | Togetherness):
         motif = replace(motif, layer=other[motif.layer])  # type: ignore[arg-type]
     options = tuple((name, other.get(value, value)) for name, value in question.options)
     swapped = replace(question, motif=motif, options=options, peels=other.get(question.peels, question.peels))
@@ -164,9 +172,9 @@ def _swap(question: Question) -> Question:
 
 
 def check_union(asked: Asked) -> str:
-    """The motifs of two graphs side by side are those of both."""
+    """The motifs of two graphs side by side are those of both, except motifs of vertices without an edge between."""
     graph, question, ours = asked.case.graph, asked.case.question, asked.answer
-    if question.listing is not None:
+    if question.listing is not None or isinstance(question.motif, Checkerboard | Togetherness):
         return ""
     most = 33 if isinstance(asked.answerer, EngineAnswerer) else 4
     if isinstance(graph, UnipartiteGraph):
