@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from papilio.graph import UnipartiteGraph
 from papilio.kernels.jit import Ints, compiled
 from papilio.kernels.offsets import count_ids, list_neighbours, offsets_of
-from papilio.kernels.peel.core import Fixed, peel_by_degree
+from papilio.kernels.peel.core import NONE_FIXED, peel_by_degree
 from papilio.parts import CliquePart
 
 Ids32 = NDArray[np.int32]
@@ -35,7 +35,7 @@ class Later(NamedTuple):
 def order_by_degeneracy(graph: UnipartiteGraph) -> NDArray[np.int32]:
     """Return the vertices by (round of peeling, id), shape (n,)."""
     degree = graph.degree
-    rounds, n_rounds = peel_by_degree(*list_neighbours(degree, graph.u, graph.v), degree, Fixed(), True)
+    rounds, n_rounds = peel_by_degree(*list_neighbours(degree, graph.u, graph.v), degree, NONE_FIXED, True)
     return _sort_ids(rounds, n_rounds).astype(np.int32)
 
 

@@ -43,6 +43,9 @@ class Fixed(NamedTuple):
     limit: int = 0
 
 
+NONE_FIXED = Fixed()
+
+
 class CoreRows(NamedTuple):
     """The neighbours of all vertices; of a bipartite graph, vertex i of layer V is vertex ``first_v + i``."""
 
@@ -75,7 +78,7 @@ def count_vertices(graph: BipartiteGraph | UnipartiteGraph) -> tuple[int, int]:
 def fix_layer(first_v: int, n: int, layer: Layer | None, least: int | None) -> Fixed:
     """Return the vertices of a layer that need ``least`` neighbours, at least 1; none without a layer."""
     if layer is None or least is None:
-        return Fixed()
+        return NONE_FIXED
     return Fixed(0, first_v, least - 1) if layer == "u" else Fixed(first_v, n, least - 1)
 
 
@@ -88,7 +91,7 @@ def index_core(graph: BipartiteGraph | UnipartiteGraph, memory_bytes: int | None
     return CoreRows(*list_neighbours(degree, graph.u, graph.v + np.int32(first_v)), first_v)
 
 
-def peel_core(rows: CoreRows, fixed: Fixed = Fixed(), report: Report = ignore_report) -> Peeled:
+def peel_core(rows: CoreRows, fixed: Fixed = NONE_FIXED, report: Report = ignore_report) -> Peeled:
     """Return the core number of every vertex, those of layer V after those of layer U."""
     began = perf_counter()
     numbers, rounds = peel_by_degree(rows.indptr, rows.ids, np.diff(rows.indptr), fixed, False, report)
