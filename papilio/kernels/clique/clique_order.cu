@@ -1,93 +1,10 @@
 // The order of the vertices of a unipartite graph, the keys of the edges oriented by it, and the rows of listed cliques.
 //
-// Requires: edges u[i] < v[i], each once, of vertices below n.
-// The degeneracy order peels in synchronous rounds at ascending degree: a round removes all vertices with no more neighbours
-// left than the current degree, which rises to the least degree left when there is no such vertex. The round of each vertex
-// depends only on the graph; the host ranks by (round, id).
-// A vertex is listed for the next round by the one decrement that takes it to the current degree; removed vertices have no
-// more than it already, so threads need not know which vertices were removed.
-// Source: Matula and Beck, J. ACM 30(3), 1983.
+// Requires: edges u[i] < v[i], each once, of vertices below n. The degeneracy order ranks by (round of peeling, id): the
+// rounds come from rounds.cuh, the host sorts.
 #include "records.cuh"
+#include "rounds.cuh"
 #include "warp.cuh"
-
-extern "C" __global__ void __launch_bounds__(256)
-count_neighbours(const int* __restrict__ u, const int* __restrict__ v, const long long n_edges, int* degree) {
-    for (long long e = global_thread(); e < n_edges; e += grid_threads()) {
-        atomicAdd(&degree[u[e]], 1);
-        atomicAdd(&degree[v[e]], 1);
-    }
-}
-
-/// Both directions of every edge; `cursor` begins as the offsets of the vertices. Neighbours are in no particular order.
-extern "C" __global__ void __launch_bounds__(256)
-list_neighbours(const int* __restrict__ u, const int* __restrict__ v, const long long n_edges,
-                unsigned long long* cursor, int* neighbours) {
-    for (long long e = global_thread(); e < n_edges; e += grid_threads()) {
-        neighbours[atomicAdd(&cursor[u[e]], 1ull)] = v[e];
-        neighbours[atomicAdd(&cursor[v[e]], 1ull)] = u[e];
-    }
-}
-
-/// Shared data of the threads of a team: the vertices listed for a round, by round modulo 3, and the least degree left, by
-/// level modulo 2. Zero at launch, `least` kNoDegree.
-struct PeelCounters {
-    int n_listed[3];
-    int least[2];
-};
-constexpr int kNoDegree = 0x7fffffff;
-
-/// `left`: at launch the degrees; `round_of`: -1; `listed`: two lists of n.
-template <class Team>
-__device__ __forceinline__ void peel_vertices(Team team, int n, const long long* __restrict__ indptr,
-                                              const int* __restrict__ neighbours, int* left, int* round_of, int* listed,
-                                              PeelCounters* counters) {
-    const int warp = team.index() / kWarpSize, n_warps = team.size() / kWarpSize;
-    int round = 0;
-    for (int level = 0;; ++level) {
-        int least = kNoDegree;
-        for (int x = team.index(); x < n; x += team.size())
-            if (round_of[x] < 0) least = min(least, left[x]);
-        least = (int)warp_least((unsigned)least);
-        if (lane_id() == 0 && least != kNoDegree) atomicMin(&counters->least[level & 1], least);
-        team.sync();
-        const int degree = counters->least[level & 1];
-        if (degree == kNoDegree) return;
-        for (int x = team.index(); x < n; x += team.size())
-            if (round_of[x] < 0 && left[x] == degree)
-                listed[(round & 1) * (long long)n + atomicAdd(&counters->n_listed[round % 3], 1)] = x;
-        team.sync();
-        if (team.index() == 0) counters->least[level & 1] = kNoDegree;  // read again two levels, and barriers, later
-        for (;;) {
-            const int n_going = counters->n_listed[round % 3];
-            if (n_going == 0) break;
-            const int* const going = listed + (round & 1) * (long long)n;
-            int* const next = listed + ((round + 1) & 1) * (long long)n;
-            int* const n_next = &counters->n_listed[(round + 1) % 3];
-            if (team.index() == 0) counters->n_listed[(round + 2) % 3] = 0;
-            for (int i = warp; i < n_going; i += n_warps) {
-                const int x = going[i];
-                if (lane_id() == 0) round_of[x] = round;
-                for (long long at = indptr[x] + lane_id(); at < indptr[x + 1]; at += kWarpSize) {
-                    const int other = neighbours[at];
-                    if (atomicSub(&left[other], 1) == degree + 1) next[atomicAdd(n_next, 1)] = other;
-                }
-            }
-            team.sync();
-            ++round;
-        }
-    }
-}
-
-/// The round that removes each vertex. A grid of one block, or one whose blocks are all resident.
-extern "C" __global__ void __launch_bounds__(1024, 1)
-peel_rounds(const int n, const long long* __restrict__ indptr, const int* __restrict__ neighbours, int* left,
-            int* round_of, int* listed, int* counters, unsigned long long* arrivals) {
-    PeelCounters* const shared = reinterpret_cast<PeelCounters*>(counters);
-    if (gridDim.x == 1)
-        peel_vertices(BlockTeam{}, n, indptr, neighbours, left, round_of, listed, shared);
-    else
-        peel_vertices(GridTeam{arrivals, 0}, n, indptr, neighbours, left, round_of, listed, shared);
-}
 
 /// Words of the candidates' rows over the candidates, plus one: predict_work and predict_maximal_work of question.py. The
 /// second also counts rows of the excluded vertices, and each row over all candidates.

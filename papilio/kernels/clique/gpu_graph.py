@@ -13,9 +13,7 @@ from numpy.typing import NDArray
 
 from papilio.graph import UnipartiteGraph
 from papilio.kernels.device.arrays import (
-    fill_ints,
     find_least,
-    load_arrays,
     low_halves,
     make_offsets,
     order_falling,
@@ -24,19 +22,11 @@ from papilio.kernels.device.arrays import (
     take,
     turn_rows,
 )
-from papilio.kernels.device.protocol import Device, check_fits, launch_over
+from papilio.kernels.device.protocol import Device, Module, launch_over
 from papilio.kernels.engine import deal_items
-from papilio.kernels.memory import MAX_EDGES, MAX_ROWS
+from papilio.kernels.peel.core import NONE_FIXED
+from papilio.kernels.peel.core_gpu import count_degrees, index_rows, peel_rows, require_size
 from papilio.parts import CliquePart
-
-_BLOCK_EDGES = 1 << 17
-"""Maximum edges that a single block peels: its barriers cost less than grid barriers.
-
-One H200, kernels, ms, block and grid: facebook_combined (88,234) 1.0 and 1.5, ca-AstroPh (198,050) 1.6 and 1.5,
-soc-Epinions1 (405,740) 5.1 and 2.5.
-"""
-
-_PEEL_THREADS = 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,19 +55,14 @@ def orient_on_device(
     if isinstance(graph, CliquePart):
         return _take_part(device, graph)
     xp, n, n_edges = device.xp, graph.n, graph.n_edges
-    _require_size(n, n_edges)
     module = device.load("clique_order", {})
-    load_arrays(device)
-    edges = device.to_device(graph.u), device.to_device(graph.v), np.int64(n_edges)
-    degree = xp.zeros(n, dtype=np.int32)
-    if n_edges:
-        launch_over(device, module, "count_neighbours", n_edges, *edges, degree)
-    first = degree if by_degree or n_edges == 0 else _peel(device, module, edges, degree)
+    edges, degree = count_degrees(device, module, graph)
+    first = degree if by_degree or n_edges == 0 else _find_rounds(device, module, edges, degree)
     vertices = order_rising(device, first)
     rank, out = place_of(device, vertices), xp.zeros(n, dtype=np.int32)
     keys, places = xp.empty(n_edges, dtype=np.uint64), None
     if n_edges:
-        launch_over(device, module, "later_keys", n_edges, *edges, rank, keys, out)
+        launch_over(device, module, "later_keys", n_edges, *edges[:3], rank, keys, out)
     if with_edges:
         places = xp.argsort(keys)
         keys = take(device, keys, places)
@@ -86,43 +71,23 @@ def orient_on_device(
     return DeviceLater(make_offsets(device, out), low_halves(device, keys), vertices, out, places)
 
 
+def _find_rounds(device: Device, module: Module, edges: tuple[Any, ...], degree: Any) -> Any:
+    """Return the peeling round of each vertex, int32 of shape (n,)."""
+    return peel_rows(device, module, index_rows(device, module, edges, degree), NONE_FIXED, True)[0]
+
+
 def _take_part(device: Device, part: CliquePart) -> DeviceLater:
     xp, n, n_edges = device.xp, part.graph.n, part.graph.n_edges
-    _require_size(n, n_edges)
+    require_size(n, n_edges)
     first, ids = device.to_device(part.graph.u), device.to_device(part.graph.v)
     indptr = xp.searchsorted(first, xp.arange(n + 1, dtype=np.int32)).astype(np.int64)
     edges = xp.arange(part.edges.size, dtype=np.int64)
     return DeviceLater(indptr, ids, xp.arange(n, dtype=np.int32), xp.diff(indptr).astype(np.int32), edges)
 
 
-def _require_size(n: int, n_edges: int) -> None:
-    check_fits("the number of edges", n_edges, MAX_EDGES, "edges")
-    check_fits("the number of vertices", n, MAX_ROWS, "vertices")
-
-
 def list_earlier_on_device(device: Device, later: DeviceLater) -> tuple[Any, Any]:
     """Return the earlier neighbours of every vertex, by rank: offsets int64 (n + 1,), ids int32; one sort."""
     return turn_rows(device, later.indptr, later.ids, int(later.out.size))
-
-
-def _peel(device: Device, module: Any, edges: tuple[Any, ...], degree: Any) -> Any:
-    """Return the peeling round of each vertex, int32 of shape (n,)."""
-    xp, n, n_edges = device.xp, int(degree.size), int(edges[2])
-    indptr = make_offsets(device, degree)
-    neighbours = xp.empty(2 * n_edges, dtype=np.int32)
-    launch_over(device, module, "list_neighbours", n_edges, *edges, indptr[:-1].copy().view(np.uint64), neighbours)
-    round_of, listed = fill_ints(device, n, -1), xp.empty(2 * n, dtype=np.int32)
-    counters = device.to_device(np.array([0, 0, 0, 2**31 - 1, 2**31 - 1], np.int32))
-    module.get_function("peel_rounds")(
-        (1 if n_edges <= _BLOCK_EDGES else device.sm_count,),
-        (_PEEL_THREADS,),
-        (
-            np.int32(n), indptr, neighbours, degree, round_of, listed, counters,
-            xp.zeros(1, dtype=np.uint64),
-        ),
-        together=True,
-    )  # fmt: skip
-    return round_of
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,8 +1,7 @@
 """The order of the vertices, and the graph oriented by it: every clique is found at its first vertex.
 
-The degeneracy order peels in synchronous rounds at ascending degree, and ranks by (round, id): it does not depend on
-threads, and no vertex has more later neighbours than the degeneracy (Matula & Beck 1983). The degree order ranks by
-(degree, id). Everything but the sorts of rounds and of degrees takes O(n + n_edges).
+The degeneracy order ranks by (round of peeling, id): it does not depend on threads, and no vertex has more later
+neighbours than the degeneracy (Matula & Beck 1983). The degree order ranks by (degree, id).
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ from numpy.typing import NDArray
 
 from papilio.graph import UnipartiteGraph
 from papilio.kernels.jit import Ints, compiled
-from papilio.kernels.listing import sort_span
 from papilio.kernels.offsets import count_ids, list_neighbours, offsets_of
+from papilio.kernels.peel.core import NONE_FIXED, peel_by_degree
 from papilio.parts import CliquePart
 
 Ids32 = NDArray[np.int32]
@@ -33,58 +32,11 @@ class Later(NamedTuple):
     vertices: Ids32
 
 
-_LONG_ROUND = 512
-"""Minimum vertices of a round that NumPy sorts faster than compiled code, including the calls there and back."""
-
-
-@compiled
-def _peel(
-    indptr: Ints, ids: Ids32, left: Ints, begin: Ints, order: Ids32, place: Ids32, done: int, sorted_: int
-) -> tuple[int, int]:
-    """Sort the vertices from the place ``done`` on by round, and by id within a round.
-
-    The vertices are kept in bins by ``left``, their remaining degree; ``begin`` has the start of each bin in the order.
-    A round takes the lowest bin; vertices that fall to it during the round go behind it, into the next round (after
-    Batagelj and Zaversnik 2003). ``place`` is the position of each vertex.
-
-    The caller must sort a long round: its (begin, end) is returned, with everything before it done. Call again with its
-    end as ``sorted_``. Begin and end are equal when everything is done.
-    """
-    while done < order.size:
-        degree = left[order[done]]
-        while done < begin[degree + 1]:
-            end = begin[degree + 1]
-            if end > sorted_:
-                if end - done > _LONG_ROUND:
-                    return done, end
-                sort_span(order, done, end)
-            for at in range(done, end):
-                for entry in range(indptr[order[at]], indptr[order[at] + 1]):
-                    other = ids[entry]
-                    if left[other] > degree:
-                        first = begin[left[other]]
-                        moved = order[first]
-                        order[first], order[place[other]] = other, moved
-                        place[moved], place[other] = place[other], first
-                        begin[left[other]] += 1
-                        left[other] -= 1
-            done = end
-    return done, done
-
-
 def order_by_degeneracy(graph: UnipartiteGraph) -> NDArray[np.int32]:
     """Return the vertices by (round of peeling, id), shape (n,)."""
-    left = graph.degree.astype(np.int64)
-    indptr, ids = list_neighbours(left, graph.u, graph.v)
-    begin = offsets_of(np.bincount(left))
-    order = np.argsort(left, kind="stable").astype(np.int32)
-    place = np.empty(graph.n, np.int32)
-    place[order] = np.arange(graph.n, dtype=np.int32)
-    done, end = _peel(indptr, ids, left, begin, order, place, 0, 0)
-    while done < end:
-        order[done:end].sort()
-        done, end = _peel(indptr, ids, left, begin, order, place, done, end)
-    return order
+    degree = graph.degree
+    rounds, n_rounds = peel_by_degree(*list_neighbours(degree, graph.u, graph.v), degree, NONE_FIXED, True)
+    return _sort_ids(rounds, n_rounds).astype(np.int32)
 
 
 def order_by_degree(graph: UnipartiteGraph) -> NDArray[np.int32]:
@@ -93,10 +45,17 @@ def order_by_degree(graph: UnipartiteGraph) -> NDArray[np.int32]:
 
 
 @compiled
-def _sort_edges(seconds: Ids32, to: Ints, order: Ints) -> None:
-    for edge in range(seconds.size):
-        order[to[seconds[edge]]] = edge
-        to[seconds[edge]] += 1
+def _place_ids(ids: Ids32, to: Ints, order: Ints) -> None:
+    for at in range(ids.size):
+        order[to[ids[at]]] = at
+        to[ids[at]] += 1
+
+
+def _sort_ids(ids: Ids32, n: int) -> Ints:
+    """Return the order of ascending ``ids``, which are below ``n``, ties by place; O(n + number of ids)."""
+    order = np.empty(ids.size, np.int64)
+    _place_ids(ids, offsets_of(count_ids(ids, n)), order)
+    return order
 
 
 @compiled
@@ -121,8 +80,7 @@ def orient(graph: UnipartiteGraph, vertices: NDArray[np.int32]) -> Later:
     rank[vertices] = np.arange(graph.n, dtype=np.int32)
     of_u, of_v = rank[graph.u], rank[graph.v]
     firsts, seconds = np.minimum(of_u, of_v), np.maximum(of_u, of_v)
-    by_second = np.empty(firsts.size, np.int64)
-    _sort_edges(seconds, offsets_of(count_ids(seconds, graph.n)), by_second)
+    by_second = _sort_ids(seconds, graph.n)
     indptr = offsets_of(count_ids(firsts, graph.n))
     ids, edges = np.empty_like(firsts), np.empty_like(by_second)
     _fill_later(firsts, seconds, by_second, indptr[:-1].copy(), ids, edges)

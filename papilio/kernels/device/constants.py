@@ -95,6 +95,9 @@ COUNT_PAIRS, WRITE_PAIRS, SUM_PAIRS = 0, 1, 2
 PEEL_GROUP = 8
 """Lanes that work on one entry of a list (peeling.cuh)."""
 
+LEVEL_BINS = 1024
+"""Core numbers below it are counted in shared memory (core.cu)."""
+
 SPAN_PAIR_BITS = 33
 """Bits of the number of a pair in a key of a spanning forest (forest.cu)."""
 

@@ -3,7 +3,7 @@
 Items come by descending number. A union-find holds the components so far, and each component has its latest *node*. The
 first union at a level that meets a component gives it a node of that level; the nodes of the components that it joins
 become its children. Two nodes of one level that meet become one. Unions follow the motifs: pairs of wedges of a bloom
-(wings) or pairs of vertices (tips), at the lowest number of the items in the motif.
+(wings), pairs of vertices (tips) or edges (cores), at the lowest number of the items in the motif.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def _grow_wing(
 
 
 @compiled
-def _grow_tip(forest: _Growing, order: Items, numbers: Numbers, offsets: Ints, others: Items, nodes: Items) -> None:
+def _grow_pairs(forest: _Growing, order: Items, numbers: Numbers, offsets: Ints, others: Items, nodes: Items) -> None:
     """Join the vertices of each pair, at the lower number of the two."""
     start: Index = 0
     while start < order.size and numbers[order[start]] > 0:
@@ -225,11 +225,13 @@ def build_wing_forest(
     return _harvest(forest, nodes)
 
 
-def build_tip_forest(numbers: Numbers, offsets: NDArray[np.int64], others: Items, order: Items | None = None) -> Forest:
+def build_pair_forest(
+    numbers: Numbers, offsets: NDArray[np.int64], others: Items, order: Items | None = None
+) -> Forest:
     """Return the components of a layer's vertices at each tip number. The pairs come from a PairGraph.
 
     ``order`` holds the vertices by descending number, then id, if known.
     """
     forest, nodes = _plant(numbers.size), np.full(numbers.size, -1, np.int32)
-    _grow_tip(forest, _falling(numbers) if order is None else order, numbers, offsets, others, nodes)
+    _grow_pairs(forest, _falling(numbers) if order is None else order, numbers, offsets, others, nodes)
     return _harvest(forest, nodes)

@@ -2,7 +2,7 @@
 
 :mod:`papilio.kernels.peel.gpu` peels their items. This module also finds the heaviest spanning forest of the items of a
 decomposition (``forest.cu``). Its pairs, fewer than the items, replace all pairs: they have the same components at
-every level, so :func:`papilio.kernels.peel.forest.build_tip_forest` builds the hierarchy from them on the host.
+every level, so :func:`papilio.kernels.peel.forest.build_pair_forest` builds the hierarchy from them on the host.
 """
 
 from __future__ import annotations
@@ -323,7 +323,7 @@ def span_wings(device: Device, blooms: BloomsGpu, numbers: NDArray[np.uint64]) -
     """Return the chosen pairs of edges, by edge, in the form of a PairGraph. None without memory for it.
 
     Also returns the edges by descending number, then id, the form of
-    :func:`~papilio.kernels.peel.forest.build_tip_forest`.
+    :func:`~papilio.kernels.peel.forest.build_pair_forest`.
     """
     if not _has_room(device, blooms.n_items, blooms.n_blooms):
         return None
@@ -346,21 +346,18 @@ def span_wings(device: Device, blooms: BloomsGpu, numbers: NDArray[np.uint64]) -
     return *_span(device, blooms.n_items, offer, take_best), _order_falling(device, numbers)
 
 
-def span_tips(device: Device, pairs: PairsGpu, numbers: NDArray[np.uint64]) -> _Spanning | None:
-    """Return the chosen pairs of vertices, as :func:`span_wings` does for edges."""
-    if not _has_room(device, pairs.n_items, 0):
+def span_pairs(device: Device, offsets: Any, others: Any, numbers: NDArray[np.uint64]) -> _Spanning | None:
+    """Return the chosen pairs of vertices, as :func:`span_wings` does for edges; the pairs are listed both ways."""
+    n = int(offsets.size) - 1
+    if not _has_room(device, n, 0):
         return None
-    n = pairs.n_items
     ranks, module = _rank(device, numbers), device.load("forest", {})
 
     def offer(above: Any, best: Any) -> None:
-        launch_over(
-            device, module, "offer_pairs", _WARP * n, pairs.offsets, pairs.others, np.int32(n), ranks, above,
-            best,
-        )  # fmt: skip
+        launch_over(device, module, "offer_pairs", _WARP * n, offsets, others, np.int32(n), ranks, above, best)
 
     def take_best(above: Any, best: Any, *taking: Any) -> None:
-        launch_over(device, module, "take_listed", n, pairs.offsets, pairs.others, above, best, *taking)
+        launch_over(device, module, "take_listed", n, offsets, others, above, best, *taking)
 
     return *_span(device, n, offer, take_best), _order_falling(device, numbers)
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from papilio.errors import CapacityError
 
-PeelingKind = Literal["wing", "tip"]
+PeelingKind = Literal["wing", "tip", "core"]
 Layer = Literal["u", "v"]
 
 Report = Callable[[str, int, int], None]
