@@ -155,7 +155,7 @@ def project(
     -------
     ProjectedRows
         Without ``output``: to iterate, ``.head(n)``, ``.to_batches()``, ``.to_arrow()``, ``.to_pandas()``,
-        ``.to_polars()``.
+        ``.to_polars()``, ``.to_networkx()``, ``.plot()``.
     ListingResult
         With it: ``output``, ``rows`` and how it ran.
     GraphStore

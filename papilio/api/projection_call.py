@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from papilio import charts
 from papilio.api.iterate import Rows
 from papilio.api.listing_call import ListingCall
 from papilio.arguments import plural
@@ -21,6 +23,8 @@ from papilio.cluster.executor import Executor
 from papilio.errors import ExecutionError, InputError
 from papilio.kernels.project.q_values import FalseDiscovery
 from papilio.kernels.threads import available_threads
+from papilio.storage.answers import Drawn
+from papilio.storage.interop import pairs_to_networkx
 from papilio.storage.labelled import plain_labels
 from papilio.storage.listings import (
     PAIR_COLUMNS,
@@ -67,6 +71,12 @@ class ProjectionCall(ListingCall):
 
     def rows(self) -> ProjectedRows:
         return ProjectedRows(self)
+
+    def plain(self) -> ProjectionCall:
+        """Return the call for all pairs with enough common neighbours, without a test."""
+        return ProjectionCall(
+            self.graph, replace(self.question, motif=self.motif.plain), self._directory, self._required
+        )
 
     @property
     def numbers(self) -> Mapping[str, str]:
@@ -138,7 +148,7 @@ class ProjectionCall(ListingCall):
             yield choose_rows(shards, Path(scratch), "p", "q", discovery.q_values, threads)
 
 
-class ProjectedRows(Rows):
+class ProjectedRows(Rows, Drawn):
     """The pairs of a projection, found while they are iterated; :func:`papilio.project` returns it.
 
     Each row is a tuple: both labels (ids, where there are none), the number of common neighbours and further numbers,
@@ -171,6 +181,37 @@ class ProjectedRows(Rows):
             for names, _, columns in blocks:
                 schema = schema or pair_schema(names[0], self._call.numbers)
                 yield pair_batch(names[0], columns, schema)
+
+    def to_networkx(self) -> Any:
+        """Return a NetworkX graph: all vertices of the layer as nodes, the numbers of a pair as attributes of its edge.
+
+        NetworkX has the number of common neighbours, here ``common``, in ``weight``.
+        """
+        graph, layer = self._call.graph, self._call.motif.layer
+        labels = graph.labels(layer)
+        n_vertices = graph.n_u if layer == "u" else graph.n_v
+        vertices = range(n_vertices) if labels is None else plain_labels(labels)
+        return pairs_to_networkx(vertices, self.columns[len(PAIR_COLUMNS) :], self)
+
+    def _draw(self, axes: Any) -> None:
+        """Draw how many pairs have a number of common neighbours, and with a test how many of them are kept."""
+        pairs = ProjectedRows(self._call.plain())._count_by_common()
+        lines = {"pairs": pairs}
+        if self._call.motif.significance is not None:
+            lines[f"kept, q up to {self._call.motif.fdr:g}"] = self._count_by_common()
+        at = sorted(pairs)
+        numbers = {name: [counts[common] for common in at] for name, counts in lines.items()}
+        charts.draw_lines(axes, at, numbers, "common neighbours")
+        axes.set_ylabel("pairs")
+
+    def _count_by_common(self) -> Counter[int]:
+        """Return the number of pairs by common neighbours."""
+        counts: Counter[int] = Counter()
+        with closing(self._blocks()) as blocks:
+            for _, _, columns in blocks:
+                values, numbers = np.unique(columns[2], return_counts=True)
+                counts.update(dict(zip(values.tolist(), numbers.tolist(), strict=True)))
+        return counts
 
     def _blocks(self) -> Generator[tuple[list[Any], list[int | None], list[Any]], None, None]:
         """Yield blocks as the base class, with a column for each vertex and each number."""

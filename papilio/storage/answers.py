@@ -125,7 +125,7 @@ Labels = Mapping[str, pa.ChunkedArray | None]
 def _rows_of(
     source: Source, columns: Mapping[str, Columns], names_layer: bool
 ) -> tuple[pa.Schema, Iterator[list[Any]]]:
-    labels = {layer: _label_column(source, layer) for layer in (("u", "v") if "edge" in columns else columns)}
+    labels = {layer: label_column(source, layer) for layer in (("u", "v") if "edge" in columns else columns)}
     if "edge" in columns:
         types = {"u": pa.int32(), "v": pa.int32()}
         types |= {f"{layer}_label": each.type for layer, each in labels.items() if each is not None}
@@ -496,8 +496,8 @@ _TITLE = 90
 """Maximum length of a chart's title, in characters; longer numbers are shown only in the chart."""
 
 
-class Answer(Previewed, Tabular, Described):
-    """An answer: as a dictionary, a table, a chart, a few lines or HTML, with its largest values."""
+class Drawn(Previewed):
+    """An object with a headline, drawn with matplotlib."""
 
     def plot(self, axes: Axes | None = None) -> Axes:
         """Draw the answer with matplotlib, under its headline unless the axes have a title.
@@ -518,6 +518,10 @@ class Answer(Previewed, Tabular, Described):
     @abstractmethod
     def _draw(self, axes: Any) -> None:
         """Draw the answer on axes of matplotlib."""
+
+
+class Answer(Drawn, Tabular, Described):
+    """An answer: as a dictionary, a table, a chart, a few lines or HTML, with its largest values."""
 
     def top(self, n: int = 10) -> Sequence[Any]:
         """Return the ``n`` largest values with the labels of their vertices or edges; InputError if there are none."""
@@ -664,7 +668,7 @@ def _open_listing(directory: str) -> Any:
     return pa_dataset.dataset(directory, format="parquet")
 
 
-def _label_column(source: Source, layer: str) -> pa.ChunkedArray | None:
+def label_column(source: Source, layer: str) -> pa.ChunkedArray | None:
     """Labels of a layer in id order; for a graph in memory, labels of mixed types become text."""
     if isinstance(source, GraphStore):
         return source.label_column("v" if layer == "v" else "u")

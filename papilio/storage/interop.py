@@ -10,7 +10,7 @@ whose labels then replace the ids, and imports the library that it needs.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -224,6 +224,19 @@ def to_networkx(graph: Graph | LabelledGraph) -> networkx.Graph[Any]:
     for u, v, sign in zip(bare.u.tolist(), bare.v.tolist(), signs, strict=True):
         result.add_edge(nodes_u[u], nodes_v[v], **({} if sign is None else {"sign": sign}))
     network: networkx.Graph[Any] = result
+    return network
+
+
+def pairs_to_networkx(
+    vertices: Sequence[Any], names: Sequence[str], rows: Iterable[Sequence[Any]]
+) -> networkx.Graph[Any]:
+    """Return a NetworkX graph whose nodes are these vertices, and whose edges are pairs of them.
+
+    A row has two vertices, then the attributes of their edge, called ``names``.
+    """
+    network: networkx.Graph[Any] = import_extra("networkx", "to_networkx needs").Graph()
+    network.add_nodes_from(vertices)
+    network.add_edges_from((a, b, dict(zip(names, numbers, strict=True))) for a, b, *numbers in rows)
     return network
 
 

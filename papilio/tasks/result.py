@@ -18,10 +18,11 @@ from papilio import charts
 from papilio.arguments import Count, plural, read_argument
 from papilio.errors import InputError, StoreError
 from papilio.kernels.engine import EngineName, LargestMotif
-from papilio.motifs import Cell, Granularity, Listing, Motif, rows_by_class
+from papilio.motifs import Cell, Granularity, Listing, Motif, Projection, rows_by_class
 from papilio.registry import motif_row
 from papilio.storage import answers
 from papilio.storage.files import slices_of
+from papilio.storage.interop import pairs_to_networkx
 from papilio.storage.labelled import LabelledGraph, Vectors, plain_labels
 from papilio.storage.records import table_rows
 from papilio.storage.store import GraphStore
@@ -327,6 +328,20 @@ class ListingResult(CountResult):
         """Return the rows as a ``pyarrow.Table``, read from the files; StoreError if they do not exist."""
         assert self.output is not None, "a listing is a directory"
         return answers.listing_table(self.output)
+
+    def to_networkx(self) -> Any:
+        """Return the pairs of a projection as a NetworkX graph, as :meth:`papilio.ProjectedRows.to_networkx`.
+
+        Raises InputError for other motifs; for the rest as :meth:`to_arrow`.
+        """
+        if not self._has_numbers:
+            raise InputError(f"rows of {self.motif.title} are no edges: to_networkx is for projections")
+        assert isinstance(self.motif, Projection)
+        assert self.output is not None, "a listing is a directory"
+        layer, columns = self.motif.layer, answers.listing_schema(self.output).names
+        labels = answers.label_column(self.held, layer)
+        vertices = range(self.graph[f"n_{layer}"]) if labels is None else labels.to_pylist()
+        return pairs_to_networkx(vertices, columns[2:], self._rows())
 
     def to_dict(self) -> dict[str, Any]:
         """Return one JSON object: the object of a count, plus the fields of a listing."""
