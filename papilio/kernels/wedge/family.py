@@ -40,6 +40,12 @@ def _cycles_cpu() -> Callable[..., Engine]:
     return FourCycleCpu
 
 
+def _cycles_gpu() -> Callable[..., Engine]:
+    from papilio.kernels.wedge.gpu import FourCycleGpu
+
+    return FourCycleGpu
+
+
 def _wedge_members(motif: Butterfly | BalancedButterfly | Census, cell: Cell) -> dict[str, int]:
     return {"u": 2, "v": 2, "edge": 4}
 
@@ -70,10 +76,10 @@ BALANCED_BUTTERFLY = MotifRow(
 
 FOUR_CYCLE = MotifRow(
     FourCycle,
-    engines={"cpu": _cycles_cpu},
+    engines={"cpu": _cycles_cpu, "gpu": _cycles_gpu},
     memory=WEDGES,
-    members=lambda motif, cell: {"n": 4},
-    rates={"cpu": BUTTERFLY.rates["cpu"]},
+    members=lambda motif, cell: {"n": 4, "edge": 4},
+    rates=BUTTERFLY.rates,
     graph_kind="unipartite",
 )
 
