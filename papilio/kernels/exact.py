@@ -80,7 +80,7 @@ def check_vertex_bound(
 
 
 def check_vertices(graph: BipartiteGraph | UnipartiteGraph, max_degree: int, *, has_edges: bool = True) -> None:
-    """Apply :func:`check_vertex_bound` to both layers, or to the 4-cycles of a unipartite graph; O(n_edges log n_edges).
+    """Apply :func:`check_vertex_bound` to both layers, or to a unipartite graph; O(n_edges log n_edges).
 
     If ``n_edges`` times ``max_degree`` proves the bound, degrees are not counted.
     """

@@ -214,9 +214,7 @@ class ButterflyCpu(CpuEngine):
 
         runner.run(cut_by_cost(costs, self.threads), count)
 
-    def _keep_starts(
-        self, index: WedgeIndex, items: NDArray[np.int64], layer: range, other: range
-    ) -> KeptStarts:
+    def _keep_starts(self, index: WedgeIndex, items: NDArray[np.int64], layer: range, other: range) -> KeptStarts:
         rows = index.rows
         member = np.zeros(len(layer), np.bool_)
         member[items - layer.start] = True

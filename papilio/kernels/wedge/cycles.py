@@ -102,10 +102,10 @@ def index_layer(graph: UnipartiteGraph, *, with_edge_ids: bool = False) -> Layer
     edge_type = np.uint32 if ids.size < 2**32 else np.int64
     edges = edge_ids = np.empty(0, edge_type)
     if with_edge_ids:
-        both = np.arange(ids.size, dtype=edge_type)
-        edges = list_incident(starts, graph.u, graph.v, both[: graph.n_edges], both[graph.n_edges :])
+        edges = list_incident(starts, graph.u, graph.v, *np.arange(ids.size, dtype=edge_type).reshape(2, -1))
         edge_ids = np.empty_like(edges)
     _fill_ranks(order, starts, neighbours, edges, cursor, ids, edge_ids)
+    del neighbours, edges
     prefix, split, costs = np.empty_like(ids), np.empty(graph.n, np.int64), np.empty(graph.n, np.int64)
     _count_wedges(offsets, ids, prefix, split, np.zeros(graph.n, np.int64), costs)
     rows = np.flatnonzero((costs > 0) & (np.diff(offsets) >= 2))
