@@ -362,7 +362,7 @@ _MAX_LIST = 2**26
 class WedgePartGraph:
     """A part on the device, in the form that kernels scan with ``PART=1``; see ``wedges.cuh``."""
 
-    layer: str  # of the starts and ends
+    layer: str  # of the starts and ends; ``n`` in a unipartite graph, for the middles, too
     n_starts: int
     n_ends: int
     n_middles: int
@@ -429,6 +429,8 @@ class WedgePartGraph:
             return {}
         if per == "edge":
             return {"edge": device.to_host(result)}
+        if self.layer == "n":
+            return {"n": device.to_host(result)}
         at = self.n_starts + self.n_ends
         own, other = device.to_host(result[:at]), device.to_host(result[at:])
         return {"u": own, "v": other} if self.layer == "u" else {"u": other, "v": own}
@@ -444,8 +446,8 @@ def stage_wedges(device: Device, block: Loadable) -> Loadable:
 _END_ARRAYS = ("rank", "middle_rank", "indptr", "ends")
 
 
-def build_wedge_part(device: Device, part: WedgePart, tuning: WedgeTuning) -> WedgePartGraph:
-    """Copy the missing arrays to the device and join the part there.
+def build_wedge_part(device: Device, part: WedgePart, tuning: WedgeTuning, layer: str | None = None) -> WedgePartGraph:
+    """Copy the missing arrays to the device and join the part there; ``layer`` is by default that of the part.
 
     Device memory at the peak, besides the blocks: 8 bytes per entry of a start, 37 per start, 12 per middle. The limits
     are 2^31 - 2^20 starts, ends and middles, 2^36 entries of starts, and 2^26 ends of one middle.
@@ -460,7 +462,7 @@ def build_wedge_part(device: Device, part: WedgePart, tuning: WedgeTuning) -> We
     widest = int((ends.indptr[1:] - ends.indptr[:-1]).max()) if n_middles else 0
     check_fits("the longest row of a part", widest, _MAX_LIST, "ends of a vertex")
     built = WedgePartGraph(
-        layer=part.layer,
+        layer=layer or part.layer,
         n_starts=n_starts,
         n_ends=n_ends,
         n_middles=n_middles,

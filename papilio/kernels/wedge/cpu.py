@@ -93,15 +93,20 @@ class ButterflyCpu(CpuEngine):
         """Rank, index and cost the graph, O(n_u + n_v + n_edges), or join the blocks of a part, in all threads."""
         require_request("butterfly", Butterfly, graph, motif, per, WedgePart)
         if isinstance(graph, WedgePart):
-            part = index_wedge_part(graph, self.threads)
-            if per == "vertex":
-                sizes = graph.sizes
-                check_part_vertices(sizes.root_entries, sizes.entries, part.max_degree, part.widest_middle)
-            return PreparedButterflyCpu(part, motif, per)
+            return self._prepare_part(graph, motif, per)
         assert isinstance(graph, BipartiteGraph)
         index = index_wedges(graph, with_edge_ids=per == "edge")
         if per == "vertex":
             check_vertices(graph, index.max_degree)
+        return PreparedButterflyCpu(index, motif, per)
+
+    def _prepare_part(
+        self, part: WedgePart, motif: Motif, per: Granularity, layer: str | None = None
+    ) -> PreparedButterflyCpu:
+        index = index_wedge_part(part, self.threads, layer)
+        if per == "vertex":
+            sizes = part.sizes
+            check_part_vertices(sizes.root_entries, sizes.entries, index.max_degree, index.widest_middle)
         return PreparedButterflyCpu(index, motif, per)
 
     def slice_work(self, prepared: PreparedButterflyCpu) -> int:

@@ -23,7 +23,7 @@ from papilio.kernels.offsets import list_incident, list_neighbours, offsets_of
 from papilio.kernels.rows.index import WedgeIndex, order_falling
 from papilio.kernels.wedge.cpu import ButterflyCpu, PreparedButterflyCpu
 from papilio.motifs import FourCycle, Granularity, Motif
-from papilio.parts import Part
+from papilio.parts import Part, WedgePart
 
 
 class LayerIndex(WedgeIndex):
@@ -120,8 +120,10 @@ class FourCycleCpu(ButterflyCpu):
     def prepare(
         self, graph: BipartiteGraph | UnipartiteGraph | Part, motif: Motif, per: Granularity
     ) -> PreparedButterflyCpu:
-        """Rank, index and cost the graph, O(n + n_edges)."""
-        require_request("four-cycle", FourCycle, graph, motif, per, graph_type=UnipartiteGraph)
+        """Rank, index and cost the graph, O(n + n_edges), or join the blocks of a part, in all threads."""
+        require_request("four-cycle", FourCycle, graph, motif, per, WedgePart, UnipartiteGraph)
+        if isinstance(graph, WedgePart):
+            return self._prepare_part(graph, motif, per, "n")
         assert isinstance(graph, UnipartiteGraph)
         index = index_layer(graph, with_edge_ids=per == "edge")
         if per == "vertex":

@@ -81,6 +81,7 @@ FOUR_CYCLE = MotifRow(
     members=lambda motif, cell: {"n": 4, "edge": 4},
     rates=BUTTERFLY.rates,
     graph_kind="unipartite",
+    parted=PartitionSupport("cycles", least_sizes=lambda motif: (2, 2)),
 )
 
 CENSUS = MotifRow(

@@ -155,9 +155,11 @@ class ButterflyGpu(Engine):
             items, costs, most = order_items(self.device, built, min_degree, by_degree=by_degree)
             return self._schedule_items(PreparedButterflyGpu(motif, graph, per, built, items, costs), built, most)
 
-    def _prepare_part(self, part: WedgePart, motif: Motif, per: Granularity) -> PreparedButterflyGpu:
+    def _prepare_part(
+        self, part: WedgePart, motif: Motif, per: Granularity, layer: str | None = None
+    ) -> PreparedButterflyGpu:
         xp, sizes = self.device.xp, part.sizes
-        built = build_wedge_part(self.device, part, self.tuning)
+        built = build_wedge_part(self.device, part, self.tuning, layer)
         if per == "vertex" and sizes.roots:
             widest = int(built.degree.max())
             check_part_vertices(sizes.root_entries, sizes.entries, widest, built.widest_middle)
@@ -387,7 +389,10 @@ class FourCycleGpu(ButterflyGpu):
     def prepare(
         self, graph: BipartiteGraph | UnipartiteGraph | Part, motif: Motif, per: Granularity
     ) -> PreparedButterflyGpu:
-        require_request("four-cycle", FourCycle, graph, motif, per, graph_type=UnipartiteGraph)
+        require_request("four-cycle", FourCycle, graph, motif, per, WedgePart, UnipartiteGraph)
+        if isinstance(graph, WedgePart):
+            with self.device.guard():
+                return self._prepare_part(graph, motif, per, "n")
         assert isinstance(graph, UnipartiteGraph)
         return self._prepare_graph(graph, motif, per)
 
