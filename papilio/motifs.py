@@ -255,7 +255,6 @@ class FourCycle(Motif):
 
     name: ClassVar[str] = "four-cycle"
     pattern: ClassVar[str] = "4-cycle"
-    per_when_fixed: ClassVar[tuple[Granularity, ...]] = ("total", "vertex")
 
 
 @dataclass(frozen=True)

@@ -76,6 +76,13 @@ class Graph:
             found |= zip(self.bipartite.labels(layer).tolist(), of.tolist(), strict=True)
         return {node: found[node] for node in (self.nx if nodes is None else nodes)}
 
+    def of_all(self, values: Any, nodes: Any) -> Any:
+        """Return values of all nodes, by id, as a dictionary of ``nodes``, or of all; the value of a single node."""
+        found = dict(zip(self.nx, values.tolist(), strict=True))
+        if nodes in self.nx:
+            return found[nodes]
+        return found if nodes is None else {node: found[node] for node in self.nx.nbunch_iter(nodes)}
+
     def listed(self, motif: Any, containing: Collection[Node] = ()) -> Iterator[list[Node]]:
         """Yield motifs as lists of nodes."""
         import papilio
@@ -154,11 +161,13 @@ class Backend:
     def triangles(G: Graph, nodes: Any = None) -> Any:
         import papilio
 
-        if nodes in G.nx:
-            return Backend.triangles(G)[nodes]
-        counts = papilio.count(G.unipartite, papilio.Clique(3), per="vertex").vectors.by_id("n").tolist()
-        found = dict(zip(G.nx, counts, strict=True))
-        return found if nodes is None else {node: found[node] for node in G.nx.nbunch_iter(nodes)}
+        return G.of_all(papilio.count(G.unipartite, papilio.Clique(3), per="vertex").vectors.by_id("n"), nodes)
+
+    @staticmethod
+    def square_clustering(G: Graph, nodes: Any = None) -> Any:
+        import papilio
+
+        return G.of_all(np.nan_to_num(papilio.local_clustering(G.unipartite).values.by_id("n")["square"]), nodes)
 
     @staticmethod
     def find_cliques(G: Graph, nodes: Any = None) -> Iterator[list[Node]]:
@@ -185,7 +194,7 @@ class Backend:
 _FOUR_CYCLES = ("butterflies", "robins_alexander_clustering")
 """Functions that NetworkX runs on graphs of every kind."""
 
-_NODE_BY_NODE = ("bipartite_average_clustering", "latapy_clustering", "triangles")
+_NODE_BY_NODE = ("bipartite_average_clustering", "latapy_clustering", "square_clustering", "triangles")
 """Functions in which NetworkX visits only the requested nodes."""
 
 backend = Backend()

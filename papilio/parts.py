@@ -6,7 +6,8 @@ Families of motifs cut a graph in three ways.
 Wedges (butterflies). A part has *starts* of one layer and *ends* of the same layer, and counts the wedges (end, middle,
 start) whose end precedes both middle and start in the total order of :mod:`papilio.kernels.rows.index`: decreasing
 degree, ties by layer (U before V), then id. The *rank* of a vertex is its position in this order within its layer.
-Every pair (start, end) of a layer belongs to exactly one part.
+Every pair (start, end) of a layer belongs to exactly one part. For 4-cycles of a unipartite graph, all vertices are one
+layer, called u, that also contains the middles.
 
 Roots ((p,q)-bicliques). A part has *roots* of the anchored layer, with the subgraph of all bicliques that contain a
 root of this part and no root of an earlier part. Every biclique belongs to the first part with one of its vertices as a
@@ -42,8 +43,8 @@ class _Arrays:
         return array_bytes(self) + (0 if graph is None else int(graph.u.nbytes) + int(graph.v.nbytes))
 
 
-PartitionKind = Literal["wedges", "roots", "maximal-bicliques", "cliques", "maximal-cliques"]
-"""Purpose of the parts: butterflies by wedges, bicliques by roots, or cliques by their first vertices."""
+PartitionKind = Literal["wedges", "cycles", "roots", "maximal-bicliques", "cliques", "maximal-cliques"]
+"""Purpose of the parts: butterflies or 4-cycles by wedges, bicliques by roots, or cliques by their first vertices."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -48,7 +48,7 @@ _COUNT_OPTIONS = with_options(STORE, BUDGET_OPTIONS, JOB_FLAG, CLUSTER_OPTIONS, 
 
 _PER_FLAG = click.option(
     "--per", type=click.Choice(["vertex", "edge"]), default="vertex", show_default=True,
-    help="Measure every vertex of both layers, or every edge.",
+    help="Measure every vertex, or every edge.",
 )  # fmt: skip
 
 _OUTPUT = with_rows("all values")
@@ -142,8 +142,9 @@ def local(**options: Any) -> None:
     """Clustering of every vertex or edge: the share of possible butterflies that exist.
 
     closed: of the paths of three edges with this edge, or an edge of this vertex, in the middle, the share on a
-    butterfly. square: of the squares that the neighbours of a vertex could form, the share that exists. Standard output
-    gets two means of each layer, or of the edges: over the defined values, and over all (undefined values as 0).
+    butterfly. square: of the squares that the neighbours of a vertex could form, the share that exists. In unipartite
+    graphs 4-cycles take the place of butterflies. Standard output gets two means of each layer, or of the edges: over
+    the defined values, and over all (undefined values as 0).
     """
     _answer(papilio.local_clustering, _mean_lines, writes_files=True, **options)
 

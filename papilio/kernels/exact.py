@@ -82,26 +82,23 @@ def check_vertex_bound(
         )
 
 
-def check_vertices(graph: BipartiteGraph, max_degree: int, *, has_edges: bool = True) -> None:
-    """Apply :func:`check_vertex_bound` to both layers; O(n_edges log n_edges).
+def check_vertices(graph: BipartiteGraph | UnipartiteGraph, max_degree: int, *, has_edges: bool = True) -> None:
+    """Apply :func:`check_vertex_bound` to both layers, or to a unipartite graph; O(n_edges log n_edges).
 
     If ``n_edges`` times ``max_degree`` proves the bound, degrees are not counted.
     """
     if graph.n_edges * max_degree <= MAX_VERTEX_COUNT:
         return
+    if isinstance(graph, UnipartiteGraph):
+        two_hop = np.zeros(graph.n, np.int64)
+        for ends, middles in ((graph.u, graph.v), (graph.v, graph.u)):
+            np.add.at(two_hop, ends, graph.degree[middles] - 1)
+        check_vertex_bound(graph.degree, two_hop, "4-cycles", has_edges=has_edges)
+        return
     for one in (graph, graph.swap_layers()):
         others = np.zeros(one.n_edges + 1, dtype=np.int64)
         np.cumsum(one.degree_v[one.v] - 1, out=others[1:])
         check_vertex_bound(one.degree_u, np.diff(others[one.indptr]), has_edges=has_edges)
-
-
-def check_four_cycles(graph: UnipartiteGraph, max_degree: int) -> None:
-    """Apply :func:`check_vertex_bound` to the 4-cycles of a unipartite graph, as :func:`check_vertices`."""
-    if graph.n_edges * max_degree > MAX_VERTEX_COUNT:
-        two_hop = np.zeros(graph.n, np.int64)
-        for ends, middles in ((graph.u, graph.v), (graph.v, graph.u)):
-            np.add.at(two_hop, ends, graph.degree[middles] - 1)
-        check_vertex_bound(graph.degree, two_hop, "4-cycles", has_edges=False)
 
 
 MAX_BICLIQUES = 2**64 - 1

@@ -20,6 +20,7 @@ from papilio.kernels.null.models import MAX_CLASSES
 from papilio.motifs import (
     Biclique,
     Clique,
+    FourCycle,
     Granularity,
     Listing,
     MaximalBiclique,
@@ -219,7 +220,9 @@ def _of_wedges(motif: Motif, per: Granularity, engine: EngineName) -> GraphMemor
     # Counters and a list of touched ones, four of each by the signs at a common neighbour; the kept starts of an edge.
     thread = Terms(widest=2 * COUNT * (4 if signed else 1), vector=COUNT if per == "vertex" else 0)
     if per == "edge":
-        both = both._replace(edge=edge + 2 * ID)
+        # Those of a unipartite graph are in both directions of an edge, as its counts.
+        ways = 2 if isinstance(motif, FourCycle) else 1
+        both = both._replace(edge=edge + ways * 2 * ID, vector=(1 + ways) * COUNT)
     return GraphMemory(both._replace(vector=COUNT) if per == "vertex" else both, Terms(), thread)
 
 

@@ -44,12 +44,26 @@ def lower_bound(values: NDArray[Any], begin: Index, stop: Index, bound: Index) -
 
 
 @compiled
-def _fill_neighbours(u: NDArray[np.int32], v: NDArray[np.int32], to: NDArray[np.int64], ids: NDArray[np.int32]) -> None:
+def _fill_incident(
+    u: NDArray[np.int32], v: NDArray[np.int32], of_u: NDArray[Any], of_v: NDArray[Any], to: Ints, found: NDArray[Any]
+) -> None:
     for at in range(u.size):
-        ids[to[u[at]]] = v[at]
-        ids[to[v[at]]] = u[at]
+        found[to[u[at]]] = of_u[at]
+        found[to[v[at]]] = of_v[at]
         to[u[at]] += 1
         to[v[at]] += 1
+
+
+def list_incident(
+    offsets: Ints, u: NDArray[np.int32], v: NDArray[np.int32], of_u: NDArray[Any], of_v: NDArray[Any]
+) -> NDArray[Any]:
+    """Return a value for each edge of each vertex of a unipartite graph, given the offsets of the vertices.
+
+    Edge e has the value ``of_u[e]`` at u and ``of_v[e]`` at v. The edges of a vertex keep their order.
+    """
+    found = np.empty(2 * u.size, of_u.dtype)
+    _fill_incident(u, v, of_u, of_v, offsets[:-1].copy(), found)
+    return found
 
 
 def list_neighbours(
@@ -59,6 +73,5 @@ def list_neighbours(
 
     Those of i are ``ids[offsets[i] : offsets[i + 1]]``, in the order of the edges; offsets and ids are returned.
     """
-    offsets, ids = offsets_of(degree), np.empty(2 * u.size, np.int32)
-    _fill_neighbours(u, v, offsets[:-1].copy(), ids)
-    return offsets, ids
+    offsets = offsets_of(degree)
+    return offsets, list_incident(offsets, u, v, v, u)

@@ -1,4 +1,4 @@
-"""Measures of a bipartite graph from its butterflies and pairs of vertices; see docs/measures.md."""
+"""Measures of a graph from its butterflies, or 4-cycles, and pairs of vertices; see docs/measures.md."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from papilio.measures.values import (
     LocalClustering,
     RobinsAlexander,
 )
-from papilio.motifs import Butterfly
+from papilio.motifs import Butterfly, Clique, FourCycle
 from papilio.parts import Layer
 from papilio.storage.labelled import Vectors
 from papilio.storage.reading import GraphOptions
-from papilio.storage.statistics import count_degrees, count_three_paths, count_wedges, edge_three_paths
+from papilio.storage.statistics import Degrees, count_degrees, count_three_paths, count_wedges, edge_three_paths
 from papilio.tasks.result import CountResult, find_top
 
 Per = Literal["vertex", "edge"]
@@ -139,6 +139,8 @@ def local_clustering(
 ) -> LocalClustering:
     """Measure, for every vertex or edge, its butterflies as a share of all possible ones around it.
 
+    In a unipartite graph 4-cycles take the place of butterflies, and triangles are counted, too, in memory.
+
     ``closed`` of an edge is the share of the paths of three edges with it in the middle that lie on a butterfly (its
     metamorphosis coefficient: Aksoy, Kolda and Pinar, Journal of Complex Networks 5(4), 2017); of a vertex, the same
     share of the paths with any of its edges in the middle. ``square`` of a vertex is its share of the squares that
@@ -146,25 +148,27 @@ def local_clustering(
 
     ``output`` is a file (Parquet, CSV, ..., by its suffix) with columns ``layer``, ``id``, ``label`` (if there are
     labels) for vertices or ``u``, ``v`` for edges; and ``butterflies``, ``three_paths``, ``closed``, and ``square`` for
-    vertices. An existing file is replaced only with ``overwrite``. Graph, options and errors: :class:`CountOptions`.
+    vertices. A unipartite graph has ``four_cycles`` instead of ``butterflies``, and no ``layer``. An existing file is
+    replaced only with ``overwrite``. Graph, options and errors: :class:`CountOptions`, but any kind of graph will do.
     """
     target = check_output(output, Butterfly(), per, overwrite=overwrite)
     reading, where = split_options(options)
-    edges = Edges(graph, "local clustering", where.get("progress"), target=target, reading=reading, of_layers="")
+    edges = Edges(graph, "local clustering", where.get("progress"), None, target, reading, of_layers="")
+    is_bipartite = edges.graph.kind == "bipartite"
     with edges.phase("paths", passes=2):
         paths = _vertex_paths(edges) if per == "vertex" else {"edge": _edge_paths(edges)}
-    counted = count(edges.graph, Butterfly(), per=per, **where)
-    butterflies = counted.vectors
-    values = {place: _local_values(butterflies.by_id(place), paths[place], per) for place in paths}
-    columns = {
-        place: {"butterflies": butterflies.by_id(place), "three_paths": paths[place], **values[place]}
-        for place in paths
-    }
-    edges.write(columns, {"measure": f"local per {per}"}, overwrite)
+    counted = count(edges.graph, Butterfly() if is_bipartite else FourCycle(), per=per, **where)
+    if not is_bipartite:
+        # A path whose ends are one vertex is a triangle: one for each edge of it, two for each vertex.
+        triangles = count(edges.graph, Clique(3), per=per, **where | {"job": None, "parts": None}).vectors
+        paths = {place: of - (triangles.by_id(place) << (per == "vertex")) for place, of in paths.items()}
+    values = {place: _local_values(counted.vectors.by_id(place), paths[place], per) for place in paths}
     named = edges.graph.labelled
-    return LocalClustering(
-        per, Vectors(values, named), butterflies, Vectors(paths, named), counted, edges.seconds, edges.output
+    found = LocalClustering(
+        per, Vectors(values, named), counted.vectors, Vectors(paths, named), counted, edges.seconds, edges.output
     )
+    edges.write(found.columns(), {"measure": f"local per {per}"}, overwrite)
+    return replace(found, seconds=edges.seconds)
 
 
 @checked
@@ -216,19 +220,31 @@ def read_whole(edges: Edges, threads: int) -> BipartiteGraph:
 def _vertex_paths(edges: Edges) -> dict[str, NDArray[np.uint64]]:
     """Return, by layer, the number of three-edge paths whose middle edge is at each vertex.
 
-    CapacityError if a vertex could be in more than 2^63 - 1 butterflies; else each number is below 2^64.
+    In a unipartite graph also those around triangles. CapacityError if a vertex could be in more than 2^63 - 1
+    butterflies; else each number is below 2^64.
     """
-    degrees = count_degrees(edges.n_u, edges.n_v, edges.once)
+    degrees = _degrees(edges)
     wedges = count_wedges(degrees, edges.once)
+    layers = [("u", degrees.u, wedges.u), ("v", degrees.v, wedges.v)]
+    if edges.graph.kind == "unipartite":
+        layers = [("n", degrees.u, wedges.u + wedges.v)]
     paths = {}
-    for layer, of, walks in (("u", degrees.u, wedges.u), ("v", degrees.v, wedges.v)):
-        check_vertex_bound(of, walks)
+    for layer, of, walks in layers:
+        check_vertex_bound(of, walks, "butterflies" if layer != "n" else "4-cycles")
         paths[layer] = np.maximum(of - 1, 0).astype(np.uint64) * walks.astype(np.uint64)
     return paths
 
 
-def _edge_paths(edges: Edges) -> NDArray[np.uint64]:
+def _degrees(edges: Edges) -> Degrees:
     degrees = count_degrees(edges.n_u, edges.n_v, edges.once)
+    if edges.graph.kind == "bipartite":
+        return degrees
+    both = degrees.u + degrees.v
+    return Degrees(both, both)
+
+
+def _edge_paths(edges: Edges) -> NDArray[np.uint64]:
+    degrees = _degrees(edges)
     paths, at = np.empty(edges.n_edges, np.uint64), 0
     for u, v in edges.once():
         paths[at : at + u.size] = edge_three_paths(degrees, u, v)

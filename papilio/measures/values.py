@@ -21,7 +21,7 @@ from papilio.errors import InputError
 from papilio.graph import GraphKind
 from papilio.kernels.exact import require_room
 from papilio.measures.levels import CohesionLevel
-from papilio.motifs import Granularity, MaximalBiclique, motif_to_json
+from papilio.motifs import Butterfly, Granularity, MaximalBiclique, motif_to_json
 from papilio.storage.answers import (
     Answer,
     Columns,
@@ -209,9 +209,9 @@ class LatapyClustering(_Clustering):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LocalClustering(_Clustering):
-    """Butterflies as a share of possible ones, of every vertex or every edge.
+    """Butterflies, or 4-cycles of a unipartite graph, as a share of possible ones, of every vertex or every edge.
 
-    ``values`` has, for ``u`` and ``v``, or for ``edge``: ``closed``, and ``square`` for vertices; NaN if no
+    ``values`` has, for ``u`` and ``v`` (or ``n``), or for ``edge``: ``closed``, and ``square`` for vertices; NaN if no
     butterfly is possible. ``butterflies`` and ``three_paths`` are the exact numbers behind them. Edges are sorted by
     (u, v); ``values.aligned("edge")`` has the order of the input.
     """
@@ -245,17 +245,21 @@ class LocalClustering(_Clustering):
     def to_arrow(self) -> ArrowTable:
         """Return a row for each vertex (layer, id, label) or edge (u, v, u_label, v_label), as for counts.
 
-        The other columns are butterflies, three_paths, closed and, for vertices, square.
+        The other columns are butterflies (or four_cycles), three_paths, closed and, for vertices, square.
         """
-        columns = {
+        return columns_table(self.held, self.columns(), names_layer="n" not in self.values)
+
+    def columns(self) -> dict[str, Columns]:
+        """Return the columns of each layer, or of the edges, by id."""
+        name = "butterflies" if isinstance(self.counted.motif, Butterfly) else "four_cycles"
+        return {
             place: {
-                "butterflies": self.butterflies.by_id(place),
+                name: self.butterflies.by_id(place),
                 "three_paths": self.three_paths.by_id(place),
                 **self.values.by_id(place),
             }
             for place in self.values
         }
-        return columns_table(self.held, columns)
 
     def top(self, n: int = 10, *, by: Literal["closed", "square"] = "closed") -> tuple[TopValue, ...]:
         """Return the ``n`` vertices of each layer, or edges, with the largest values above 0, with their labels."""
@@ -438,14 +442,17 @@ def first_of(found: tuple[_Found, ...], n: int, asked: int, what: str) -> tuple[
 
 
 class Edges:
-    """The edges of the graph of a call, in passes that report progress; also times its phases."""
+    """The edges of the graph of a call, in passes that report progress; also times its phases.
+
+    The graph has the ``kind`` of the measure, or any if that is None.
+    """
 
     def __init__(
         self,
         graph: Any,
         measure: str,
         progress: Progress,
-        kind: GraphKind = "bipartite",
+        kind: GraphKind | None = "bipartite",
         target: Path | None = None,
         reading: Mapping[str, Any] | None = None,
         of_layers: str | None = None,
@@ -453,8 +460,8 @@ class Edges:
         self._began = perf_counter()
         self._seconds: dict[str, float] = {}
         of_layers = measure if of_layers is None else of_layers
-        self.graph = open_graph(graph, kind, reading or {}, of_layers, needs_signs=False)
-        require_graph_kind(f"{measure} is", kind, self.graph.kind, self.graph.name)
+        self.graph = open_graph(graph, kind or "bipartite", reading or {}, of_layers, needs_signs=False)
+        require_graph_kind(f"{measure} is", kind or self.graph.kind, self.graph.kind, self.graph.name)
         self.graph.require_storable(target)
         self.target, self.output = target, None if target is None else str(target)
         self.n_u, self.n_v, self.n_edges = self.graph.n_u, self.graph.n_v, self.graph.n_edges

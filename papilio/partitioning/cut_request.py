@@ -30,7 +30,7 @@ class CutRequest:
     limit_bytes: int  # maximum of ``part_bytes``
     host_bytes: int  # host memory for the data of the cut, besides the imported libraries
     threads: Threads  # of the cutter
-    strategy: Strategy = "auto"  # ``pair_blocks``: butterflies only
+    strategy: Strategy = "auto"  # ``pair_blocks``: butterflies and 4-cycles only
     scratch: Path | None = None  # directory for temporary files; by default besides the output
 
     def __post_init__(self) -> None:

@@ -294,9 +294,9 @@ def cut_run(
     """Begin a cut; the partition appears when the block ends. Raises UnsupportedError for other motifs' strategies."""
     row = motif_row(motif)
     assert row.parted is not None
-    if request.strategy == "pair_blocks" and row.parted.kind != "wedges":
+    if request.strategy == "pair_blocks" and row.parted.kind not in ("wedges", "cycles"):
         things = "bicliques" if row.graph_kind == "bipartite" else "cliques"
-        raise UnsupportedError(f"strategy pair_blocks is for butterflies; cut for {things} with bcpar")
+        raise UnsupportedError(f"strategy pair_blocks is for butterflies and 4-cycles; cut for {things} with bcpar")
     report = progress or (lambda share: None)
     directory = request.scratch or local_path(output).parent
     with PeakMemory() as peak, write_partition(output) as writer:

@@ -14,7 +14,7 @@ Cutter = Callable[..., Partition]
 
 def cutter_of(kind: PartitionKind) -> Cutter:
     """Return what cuts parts of a kind; imports it only now."""
-    if kind == "wedges":
+    if kind in ("wedges", "cycles"):
         from papilio.partitioning.wedge_parts import cut_wedges
 
         return cut_wedges

@@ -1,7 +1,8 @@
 """The rows of a graph by rank, on disk: made out of core, read one range of rows at a time.
 
 In a unipartite graph, vertices are ranked by increasing degree, then id. The later neighbours of a vertex are its row
-in U, the earlier neighbours its row in V; a fourth pass counts the later neighbours of each vertex.
+in U, the earlier neighbours its row in V; a fourth pass counts the later neighbours of each vertex. Or, with
+``one_layer``, it is ranked as a layer of a bipartite graph, and all neighbours of a vertex are its row in either layer.
 
 There are three passes over the store. The first counts degrees, which determine the total order of
 :mod:`papilio.kernels.rows.index` and the place of every row. The other two, one per layer, spill every edge to the
@@ -179,7 +180,9 @@ class LayerSort:
         self._own, self._other, self._ranks = rows.own, rows.other, ranks
         self._n_edges = rows.own.n_entries
         # See :func:`papilio.partitioning.row_loops.rank_batch`.
-        self._turn = 0 if store.kind == "bipartite" else 1 if rows.own.layer == "u" else -1
+        self._has_one_layer = rows.own is rows.other
+        is_ranked = store.kind == "bipartite" or self._has_one_layer
+        self._turn = 0 if is_ranked else 1 if rows.own.layer == "u" else -1
         self._starts = _cut_rows(rows.own.indptr, plan.bucket_entries)
         self._places = rows.own.indptr[self._starts]
         stripes = _cut_rows(rows.other.indptr, max(1, self._n_edges // STRIPES))
@@ -190,7 +193,10 @@ class LayerSort:
             self._words = self._make_spill("words", np.uint64, stack)
             with_edges = self._own.edge_ids is not None
             self._edges = self._make_spill("word-edges", np.int64, stack) if with_edges else None
-            self._spill(progress)
+            next_place = self._places[:-1].copy()
+            for layer in ("u", "v") if self._has_one_layer else (self._own.layer,):
+                self._spill(layer, next_place, progress)
+            self._check_places(bool((next_place == self._places[1:]).all()))
             self._sort(progress)
 
     def _make_spill(
@@ -204,9 +210,9 @@ class LayerSort:
         stack.callback(spill.remove)
         return spill
 
-    def _spill(self, progress: PassProgress | None) -> None:
+    def _spill(self, layer: Layer, next_place: Ints, progress: PassProgress | None) -> None:
+        """Spill every edge to the row of its end in ``layer``; ``next_place`` is the next place of each bucket."""
         batch, ranges = largest_batch(self._store), make_ranges(self._starts)
-        next_place = self._places[:-1].copy()
         lock = threading.Lock()
 
         def make_state() -> tuple[NDArray[np.uint64], Words]:
@@ -216,7 +222,7 @@ class LayerSort:
 
         def visit(state: tuple[NDArray[np.uint64], Words], index: int, group: RowGroup, u: Ids, v: Ids) -> int:
             keys, out = state
-            own, other = (u, v) if self._own.layer == "u" else (v, u)
+            own, other = (u, v) if layer == "u" else (v, u)
             wrong = rank_batch(own, other, *self._ranks, self._turn, group.first_edge, keys, out)
             if wrong >= 0:
                 return wrong
@@ -232,9 +238,7 @@ class LayerSort:
                     self._edges.write(int(places[k]), out.edges[piece])
             return wrong
 
-        phase = f"rows of {self._own.layer}"
-        scan_edges(self._store, self._plan.scan_threads, make_state, visit, phase, progress)
-        self._check_places(bool((next_place == self._places[1:]).all()))
+        scan_edges(self._store, self._plan.scan_threads, make_state, visit, f"rows of {layer}", progress)
 
     def _check_places(self, good: bool) -> None:
         if not good:
@@ -281,7 +285,8 @@ class LayerSort:
             self._own.edge_ids.write(begin, edges)
         if self._turn:
             return
-        split_rows(indptr, ids, self._other.indptr, self._own.layer == "v", split)
+        only = first if self._has_one_layer else -1
+        split_rows(only, indptr, ids, self._other.indptr, self._own.layer == "v", split)
         found = self._sums.make_words(words)
         work_words(indptr, ids, split, found)
         self._sums.add(found)
@@ -292,17 +297,22 @@ VERTEX_BYTES = 28
 
 
 class DiskRows:
-    """Rows of both layers, made by :func:`write_disk_rows`; a context manager that removes the scratch files."""
+    """Rows of both layers, made by :func:`write_disk_rows`; a context manager that removes the scratch files.
 
-    def __init__(self, directory: Path, u: Ranking, v: Ranking, with_edges: bool) -> None:
+    Without a ranking of V both layers are the same.
+    """
+
+    def __init__(self, directory: Path, u: Ranking, v: Ranking | None, with_edges: bool) -> None:
         self.directory = directory
         with ExitStack() as stack:
             stack.enter_context(removed_at_end(directory))
             stack.callback(shutil.rmtree, directory, ignore_errors=True)
             self.u = LayerRows("u", directory, u.order, u.indptr, with_edges)
             stack.callback(self.u.remove)
-            self.v = LayerRows("v", directory, v.order, v.indptr, with_edges)
-            stack.callback(self.v.remove)
+            self.v = self.u
+            if v is not None:
+                self.v = LayerRows("v", directory, v.order, v.indptr, with_edges)
+                stack.callback(self.v.remove)
             self._removal = stack.pop_all()
         self.n_edges = self.u.n_entries
 
@@ -343,6 +353,7 @@ def write_disk_rows(
     keep_u: NDArray[np.bool_] | None = None,
     keep_v: NDArray[np.bool_] | None = None,
     layers: tuple[Layer, ...] = ("v", "u"),
+    one_layer: bool = False,
     progress: PassProgress | None = None,
 ) -> DiskRows:
     """Write the rows of ``layers`` by rank, in memory that may be smaller than the edges.
@@ -350,7 +361,8 @@ def write_disk_rows(
     O(n_u + n_v) memory; O(n_edges) time, in three passes over the store and one over each spill. Scratch files lie in a
     new directory within the existing ``directory``. ``host_bytes`` may be used on top of the memory that the process
     already holds; fewer than ``threads`` threads run if that is short. Only edges between vertices of ``keep_u`` and
-    ``keep_v``, bool of shapes (n_u,) and (n_v,), are kept. Edge ids of the entries are kept if ``with_edges``.
+    ``keep_v``, bool of shapes (n_u,) and (n_v,), are kept. Edge ids of the entries are kept if ``with_edges``. With
+    ``one_layer``, for unipartite graphs, layer U has all neighbours of every vertex, and is layer V, too.
 
     Raises CapacityError, before writing anything, if the vertex arrays, a row group or the longest row do not fit.
     Raises StoreError if the store cannot be read or the scratch files cannot be written.
@@ -369,13 +381,18 @@ def write_disk_rows(
             f"{longest * SORT_BYTES[with_edges]} bytes of host memory besides the vertex arrays, but {free_bytes} "
             f"are left of {host_bytes}"
         )
-    if store.kind == "unipartite":
+    u: Ranking
+    v: Ranking | None = None
+    if one_layer:
+        u, layers = rank_layer(degree_u), ("u",)
+    elif store.kind == "unipartite":
         u, v = rank_by_degree(store, keep_u, degree_u, count_threads)
     else:
         with ThreadPoolExecutor(min(2, threads), thread_name_prefix="papilio-rank") as pool:
             u, v = pool.map(rank_layer, (degree_u, degree_v))
     del degree_u, degree_v
-    ranks: dict[Layer, tuple[Ids, Ids]] = {"u": (u.rank, v.rank), "v": (v.rank, u.rank)}
+    rank_v = u.rank if v is None else v.rank
+    ranks: dict[Layer, tuple[Ids, Ids]] = {"u": (u.rank, rank_v), "v": (rank_v, u.rank)}
     plan = plan_sort(int(u.indptr[-1]), largest_batch(store), free_bytes, threads, with_edges)
     with os_errors_named(place.parent, "or use another scratch directory"):
         scratch = Path(tempfile.mkdtemp(prefix=".papilio-rows-", dir=place.parent))

@@ -57,6 +57,7 @@ _TOLD = ("hash", "reason", "decisions", "seconds", "peak_bytes")
 
 _BLOCKS: dict[str, tuple[BlockKind, ...]] = {
     "wedges": ("starts", "ends"),
+    "cycles": ("starts", "ends"),
     "roots": ("roots",),
     "maximal-bicliques": ("maximal",),
     "cliques": ("cliques",),
@@ -215,7 +216,8 @@ class Partition:
         """Return, for each vector of a part's partial result, the id in the whole graph of each entry; reads only ids.
 
         The count of an id is the sum of its entries. In a part of wedges, starts come before ends, so a vertex of their
-        layer, or an edge, may occur twice. Raises StoreError if a file is missing, unreadable or changed.
+        layer, or an edge, may occur twice; in a part of cycles, middles follow, and a vertex may occur three times.
+        Raises StoreError if a file is missing, unreadable or changed.
         """
         part = self.manifest.parts[index]
         if per == "total":
@@ -232,8 +234,11 @@ class Partition:
             entries = [self.read_column(name, "entries", "edge") for name in (starts, ends)]
             return {"edge": np.concatenate(entries)}
         own = [self.read_column(starts, "starts", "id"), self.read_column(ends, "ends", "id")]
+        middles = self.read_column(ends, "middles", "id")
+        if self.manifest.kind == "cycles":
+            return {"n": np.concatenate([*own, middles])}
         other = "v" if part.layer == "u" else "u"
-        return {part.layer: np.concatenate(own), other: self.read_column(ends, "middles", "id")}
+        return {part.layer: np.concatenate(own), other: middles}
 
     def require_graph(self, graph_hash: str) -> None:
         """Raise UnsupportedError if the partition belongs to a graph with another content hash."""

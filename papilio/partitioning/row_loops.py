@@ -272,18 +272,21 @@ def _first_not_above(indptr: Ints, degree: Index) -> Index:
 
 
 @compiled
-def split_rows(indptr: Ints, ids: Ids, indptr_others: Ints, others_first: bool, split: Ids) -> None:
+def split_rows(first: int, indptr: Ints, ids: Ids, indptr_others: Ints, others_first: bool, split: Ids) -> None:
     """Set ``split`` to the number of neighbours of each row that precede its vertex in the order of both layers.
 
     ``indptr`` has the offsets of these rows and need not begin with 0; ``ids`` are their neighbours, ascending in each
     row. ``indptr_others`` has the offsets of all rows of the other layer. ``others_first``: whether the other layer's
-    vertices precede this layer's at equal degree.
+    vertices precede this layer's at equal degree. If there is one layer, ``first`` is the rank of the first row,
+    otherwise -1.
     """
     ahead: Index = np.int64(0)
     known: Index = np.int64(-1)
     for row in range(split.size):
         degree = indptr[row + 1] - indptr[row]
-        if degree != known:
+        if first >= 0:
+            ahead = first + row
+        elif degree != known:
             known = degree
             ahead = _first_not_above(indptr_others, degree - 1 if others_first else degree)
         begin = indptr[row] - indptr[0]

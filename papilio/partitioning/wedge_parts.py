@@ -1,6 +1,7 @@
 """Cuts a stored graph into parts of the wedge engine (:class:`~papilio.parts.WedgePart`), out of core, in parallel.
 
-1. Write the rows of both layers to disk, by rank (:mod:`papilio.partitioning.disk_rows`).
+1. Write the rows of both layers to disk, by rank (:mod:`papilio.partitioning.disk_rows`). A unipartite graph, cut for
+   4-cycles, has one layer, which contains starts, middles and ends.
 2. Survey each layer for its starts, and the middles of each start that have an end before it.
 3. Choose the strategy that moves fewer bytes, before a part is written: pairs of blocks of starts and ends, or groups
    of starts with their closures (:mod:`papilio.partitioning.wedge_plan`).
@@ -23,7 +24,7 @@ from papilio.errors import CapacityError
 from papilio.kernels.engine import CostTable
 from papilio.kernels.jit import make_ready
 from papilio.kernels.rows.index import order_falling
-from papilio.motifs import Butterfly
+from papilio.motifs import Butterfly, FourCycle
 from papilio.partitioning import Ids
 from papilio.partitioning.cut_request import CutProgress, CutRequest
 from papilio.partitioning.cut_run import CutRun, cut_run, run_within, table_entries
@@ -272,12 +273,12 @@ _Job = tuple[int, Callable[[], tuple[_Written, ...]]]
 def cut_wedges(
     store: GraphStore,
     output: str | os.PathLike[str],
-    motif: Butterfly,
+    motif: Butterfly | FourCycle,
     options: Mapping[str, str],
     request: CutRequest,
     progress: CutProgress | None = None,
 ) -> Partition:
-    """Cut a stored graph into parts for butterflies, which have no options.
+    """Cut a stored graph into parts for butterflies or 4-cycles, which have no options.
 
     ``output`` is the path of the new partition and must not exist. Raises CapacityError, before writing anything, if a
     part that cannot be cut further exceeds the limit or host memory is too small. Raises StoreError if ``output``
@@ -285,13 +286,15 @@ def cut_wedges(
     """
     with (
         cut_run(store, output, motif, request, progress) as run,
-        run.write_rows(request.host_bytes, with_edges=request.per == "edge") as disk,
+        run.write_rows(
+            request.host_bytes, with_edges=request.per == "edge", one_layer=isinstance(motif, FourCycle)
+        ) as disk,
     ):
         run.lap("rows")
         memory = share_memory(disk.u.n_rows, disk.v.n_rows, disk.nbytes, request)
         make_ready()
         with ThreadPoolExecutor(request.threads) as pool:
-            rows = disk.seen_from("u"), disk.seen_from("v")
+            rows = [disk.seen_from("u"), disk.seen_from("v")][: 1 if disk.u is disk.v else 2]
             layers = tuple(pool.map(lambda each: survey_layer(each, memory.slab_entries), rows))
             plan = Planner(layers, request, memory, pool).plan()
         run.lap("plan")
@@ -302,10 +305,10 @@ def cut_wedges(
         return run.finish(
             parts,
             decisions=plan.decisions,
-            nothing="no two vertices can be in a butterfly",
+            nothing=f"no two vertices can be in a {motif.title}",
             strategy=plan.strategy,
             reason=plan.reason,
-            layer=None,
+            layer="u" if isinstance(motif, FourCycle) else None,
         )
 
 

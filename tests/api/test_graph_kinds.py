@@ -27,8 +27,7 @@ LISTED = {"bipartite": papilio.Biclique(2, 2), "unipartite": papilio.MaximalCliq
 
 MEASURES: dict[str, list[Callable[..., Any]]] = {
     "bipartite": [
-        papilio.robins_alexander, papilio.latapy_clustering, papilio.local_clustering, papilio.cohesion_profile,
-        papilio.top_butterflies,
+        papilio.robins_alexander, papilio.latapy_clustering, papilio.cohesion_profile, papilio.top_butterflies,
         lambda graph: papilio.decompose(graph, "wing", engine="cpu"),
         lambda graph: papilio.decompose(graph, "tip", layer="u", engine="cpu"),
         lambda graph: papilio.census(graph, "u", **HERE),

@@ -44,6 +44,9 @@ def test_cliques_are_those_of_networkx(graph: nx.Graph[Any]) -> None:
     for a, b in list(graph.edges())[:2]:
         if a != b:
             assert as_set(Backend.find_cliques(converted, [a, b])) == as_set(nx.find_cliques(graph, [a, b]))
+    assert Backend.square_clustering(converted) == nx.square_clustering(graph)
+    assert Backend.square_clustering(converted, ["b", 3, "absent"]) == nx.square_clustering(graph, ["b", 3, "absent"])
+    assert Backend.square_clustering(converted, (1, 2)) == nx.square_clustering(graph, (1, 2))
     found = list(Backend.enumerate_all_cliques(converted))
     assert [len(clique) for clique in found] == sorted(len(clique) for clique in found)
     assert as_set(found) == as_set(nx.enumerate_all_cliques(graph))
@@ -128,7 +131,7 @@ def test_the_backend_is_registered() -> None:
         assert function(women, backend="papilio") == pytest.approx(function(women, backend="networkx"))
     assert set(get_info()["functions"]) == {
         "bipartite_average_clustering", "butterflies", "enumerate_all_cliques", "find_cliques", "latapy_clustering",
-        "robins_alexander_clustering", "triangles",
+        "robins_alexander_clustering", "square_clustering", "triangles",
     }  # fmt: skip
 
 
@@ -142,7 +145,7 @@ def test_the_backend_is_registered() -> None:
         ),
         pytest.param(
             ["tests.test_clique", "tests.test_cluster"],
-            ["enumerate_all_cliques", "find_cliques", "triangles"],
+            ["enumerate_all_cliques", "find_cliques", "square_clustering", "triangles"],
             marks=pytest.mark.slow,
         ),
     ],

@@ -42,6 +42,15 @@ Row = tuple[tuple[int, ...], ...]
 """One motif: the ids of its vertices in each layer; numbers of a listing follow."""
 
 
+def _all_pairs(row: Row) -> list[tuple[int, int]]:
+    return [(u, v) for u in row[0] for v in row[1]] if len(row) > 1 else list(combinations(row[0], 2))
+
+
+def _steps(row: Row) -> list[tuple[int, int]]:
+    (a, b, c, d) = row[0]
+    return [(min(pair), max(pair)) for pair in ((a, b), (b, c), (c, d), (d, a))]
+
+
 @dataclass(frozen=True)
 class Example:
     """What the tests must be told of a motif.
@@ -58,6 +67,8 @@ class Example:
         Pages of ``docs``: the one of the motif, and the one of its algorithm if that is another.
     cells : callable or None
         Returns the table of a question where cells are not the sizes of motifs.
+    edges : callable
+        Returns the edges of a motif; by default all pairs of its vertices, in a bipartite graph of both layers.
     """
 
     questions: tuple[Motif, ...]
@@ -65,6 +76,7 @@ class Example:
     term: str
     pages: tuple[str, ...]
     cells: Callable[[Any, Any], Mapping[Cell, int]] | None = None
+    edges: Callable[[Row], list[tuple[int, int]]] = _all_pairs
 
     @property
     def terms(self) -> str:
@@ -147,12 +159,12 @@ def _maximal_cliques(graph: UnipartiteGraph, motif: MaximalClique) -> Iterator[R
 
 
 def _four_cycles(graph: UnipartiteGraph, motif: FourCycle) -> Iterator[Row]:
-    """Yield the three cycles through four vertices whose edges are all there."""
+    """Yield the three cycles through four vertices whose edges are all there, each as it goes around."""
     edges = {frozenset(pair) for pair in _ends(graph)}
     for a, b, c, d in combinations(range(graph.n), 4):
         for x, y, z in ((b, c, d), (b, d, c), (c, b, d)):
             if all(frozenset(pair) in edges for pair in ((a, x), (x, y), (y, z), (z, a))):
-                yield ((a, b, c, d),)
+                yield ((a, x, y, z),)
 
 
 def _ends(graph: UnipartiteGraph) -> list[tuple[int, int]]:
@@ -231,7 +243,7 @@ EXAMPLES: Mapping[str, Example] = {
         "balanced biclique", ("signed", "bicliques-algorithms"),
     ),
     "clique": Example((Clique(3), Clique(4), Clique(), Clique(max_k=3)), _cliques, "k-clique", ("cliques",)),
-    "four-cycle": Example((FourCycle(),), _four_cycles, "4-cycle", ("four-cycles",)),
+    "four-cycle": Example((FourCycle(),), _four_cycles, "4-cycle", ("four-cycles",), edges=_steps),
     "maximal-clique": Example(
         (MaximalClique(), MaximalClique(3)), _maximal_cliques, "maximal clique", ("cliques",)
     ),

@@ -322,7 +322,6 @@ def test_a_unipartite_graph_is_refused(unipartite: Path) -> None:
     for measure, name in (
         (papilio.robins_alexander, "Robins-Alexander clustering"),
         (papilio.latapy_clustering, "Latapy's clustering"),
-        (papilio.local_clustering, "local clustering"),
         (papilio.cohesion_profile, "the cohesion profile"),
         (papilio.top_butterflies, "the number of butterflies"),
     ):

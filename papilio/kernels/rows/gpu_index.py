@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.graph import BipartiteGraph
+from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.device.protocol import THREADS, Device, Module, check_fits, launch_over
 from papilio.kernels.engine import Loadable
 from papilio.kernels.exact import MAX_RUN_ENTRIES
@@ -50,12 +50,15 @@ UNSIGNED = Counting()
 
 @dataclass(frozen=True)
 class WedgeGraph:
-    """A bipartite graph in rank space, on the device. Rows of layer U by rank, then rows of layer V."""
+    """A graph in rank space, on the device. Rows of layer U by rank, then rows of layer V.
+
+    A unipartite graph has only layer V: starts, middles and ends are rows of one layer.
+    """
 
     n_u: int
     n_v: int
     n_edges: int
-    # Side-local rank of each original id: int32.
+    # Side-local rank of each original id: int32. In a unipartite graph both are of the same vertices.
     rank_u: Any
     rank_v: Any
     # Row offsets: int64, shape (n_rows + 1,).
@@ -143,13 +146,15 @@ def link_rows(device: Device, module: Module, first: Any, indptr: Any, n_u: int)
 
 def build_wedge_graph(
     device: Device,
-    graph: BipartiteGraph,
+    graph: BipartiteGraph | UnipartiteGraph,
     tuning: WedgeTuning,
     counting: Counting = UNSIGNED,
     first_layer: Layer | None = None,
     max_tiles: int = 1,
 ) -> WedgeGraph:
     """Copy the edges to the device and build everything else there: two sorts of 64-bit keys, see ``wedge_graph.cu``.
+
+    A unipartite graph becomes one layer, by one sort of both directions of its edges.
 
     Device memory at the peak: 50 bytes per edge, measured on 28 million edges. With several kinds of ``counting`` the
     graph has signs. With ``first_layer`` all vertices of that layer come first in the order over both: wedges then have
@@ -158,7 +163,8 @@ def build_wedge_graph(
     both layers; with signs, a layer has at most as many vertices as counters; with a first layer, degrees are below
     2^27.
     """
-    n, n_u, n_v = graph.n_edges, graph.n_u, graph.n_v
+    is_layer = isinstance(graph, UnipartiteGraph)
+    n, n_u, n_v = graph.n_edges, 0 if is_layer else graph.n_u, graph.n_v
     check_rows(n, n_u + n_v)
     if counting.kinds > 1:
         check_fits("the larger layer", max(n_u, n_v), (2**31 - 1) // counting.kinds, "vertices")
@@ -167,20 +173,28 @@ def build_wedge_graph(
     module = _load_module(device, tuning, counting)
     u, v = device.to_device(graph.u), device.to_device(graph.v)
     degree_of = xp.zeros(n_u + n_v, dtype=np.int32)
-    for ids, degrees in ((u, degree_of[:n_u]), (v, degree_of[n_u:])):
+    for ids, degrees in ((u, degree_of if is_layer else degree_of[:n_u]), (v, degree_of[n_u:])):
         add_degrees(device, module, ids, degrees)
     rank, degree, ahead, priority, indptr = _place_rows(device, order, degree_of, n_u, first_layer)
     if first_layer is not None:
         check_fits("the largest degree", int(degree.max()), 2**27 - 1, "neighbours")
-    rank_u, rank_v = rank[:n_u], rank[n_u:]
-    first = xp.empty(n, dtype=np.uint64)
+    rank_u, rank_v = rank if is_layer else rank[:n_u], rank[n_u:]
+    first = xp.empty(2 * n if is_layer else n, dtype=np.uint64)
     signs: tuple[Any, ...] = ()
     if counting.kinds > 1:
         assert graph.sign is not None
         signs = ((device.to_device(graph.sign) < 0).astype(np.uint8),)
-    launch_over(device, module, "first_keys", n, u, v, np.int64(n), rank_u, rank_v, *signs, first)
+    launch_over(device, module, "first_keys", n, u, v, np.int64(n), rank_u, rank_v, *signs, first[:n])
+    if is_layer:
+        launch_over(device, module, "first_keys", n, v, u, np.int64(n), rank_u, rank_v, first[n:])
     del u, v, signs
-    adjacency, prefix, second = link_rows(device, module, first, indptr, n_u)
+    keys: tuple[Any, ...]
+    if is_layer:
+        ahead, keys = priority.astype(np.int32), (first,)
+        adjacency, prefix = _link_layer(device, module, first, indptr)
+    else:
+        adjacency, prefix, second = link_rows(device, module, first, indptr, n_u)
+        keys = second, first
     built = WedgeGraph(
         n_u=n_u,
         n_v=n_v,
@@ -199,7 +213,18 @@ def build_wedge_graph(
         wanted_columns=tuning.tile_columns,
         counting=counting,
     )
-    return _count_wedges(device, tuning, built, ahead, (second, first), max_tiles)
+    return _count_wedges(device, tuning, built, ahead, keys, max_tiles)
+
+
+def _link_layer(device: Device, module: Module, keys: Any, indptr: Any) -> tuple[Any, Any]:
+    """Sort the entries of a unipartite graph, (rank of the row, rank of the neighbour), in place.
+
+    Returns adjacency and prefix as :func:`link_rows`, int32 of shape (2 n_edges,).
+    """
+    keys.sort()
+    adjacency, prefix = (device.xp.empty(keys.size, dtype=np.int32) for _ in range(2))
+    launch_over(device, module, "link_layer", keys.size, keys, np.int64(keys.size), indptr, adjacency, prefix)
+    return adjacency, prefix
 
 
 def count_degrees(device: Device, module: Module, ids: Any, n: int) -> Any:
@@ -237,13 +262,13 @@ def _place_rows(
 
 
 def _count_wedges(
-    device: Device, tuning: WedgeTuning, graph: WedgeGraph, ahead: Any, keys: tuple[Any, Any], max_tiles: int
+    device: Device, tuning: WedgeTuning, graph: WedgeGraph, ahead: Any, keys: tuple[Any, ...], max_tiles: int
 ) -> WedgeGraph:
     """Fill ``hub_count``, ``wedges`` and ``hub_wedges``, cut ``prefix`` to the counted ends, choose ``hub_columns``.
 
-    ``keys`` are the sorted keys of both layers.
+    ``keys`` are the sorted keys of each layer.
     """
-    n, module = graph.n_edges, _load_module(device, tuning, graph.counting)
+    module = _load_module(device, tuning, graph.counting)
     preceding = device.xp.empty(graph.n_rows, dtype=np.int32)
 
     def fill_bounds() -> None:
@@ -258,11 +283,9 @@ def _count_wedges(
         columns = tuning.tile_columns
         graph = replace(graph, hub_columns=used * columns, wanted_columns=wanted * columns)
         fill_bounds()
-    for of_layer, entries, start_offset, middle_offset in (
-        (keys[0], slice(0, n), 0, graph.n_u),
-        (keys[1], slice(n, 2 * n), graph.n_u, 0),
-    ):
-        offsets = np.int32(start_offset), np.int32(middle_offset)
+    for layer, of_layer in enumerate(keys):
+        n, entries = of_layer.size, slice(layer * of_layer.size, (layer + 1) * of_layer.size)
+        offsets = np.int32(layer * graph.n_u), np.int32((1 - layer) * graph.n_u)
         launch_over(
             device, module, "count_wedges", n, of_layer, np.int64(n), graph.adjacency[entries], preceding,
             graph.hub_count, *offsets, graph.prefix[entries], graph.wedges, graph.hub_wedges,
@@ -271,17 +294,17 @@ def _count_wedges(
 
 
 def _choose_tiles(
-    device: Device, tuning: WedgeTuning, graph: WedgeGraph, keys: tuple[Any, Any], preceding: Any, most: int
+    device: Device, tuning: WedgeTuning, graph: WedgeGraph, keys: tuple[Any, ...], preceding: Any, most: int
 ) -> tuple[int, int]:
     """Return the numbers of tiles of hub columns used and wanted, at least one.
 
     The last of the wanted ones has enough wedges in a layer. Those used fit in their share of the free memory, unless
     there is only one tile.
     """
-    n, module = graph.n_edges, _load_module(device, tuning, graph.counting)
+    n, module = keys[0].size, _load_module(device, tuning, graph.counting)
     most = max(1, min(most, (2**31 - 1) // (2 * graph.n_rows + 2)))
-    found = device.xp.zeros((2, most), dtype=np.uint64)
-    for layer, offset in enumerate((graph.n_u, 0)):
+    found = device.xp.zeros((len(keys), most), dtype=np.uint64)
+    for layer, offset in enumerate((graph.n_u, 0)[: len(keys)]):
         entries = slice(layer * n, (layer + 1) * n)
         launch_over(
             device, module, "count_tile_wedges", n, keys[layer], np.int64(n), graph.adjacency[entries],
@@ -316,7 +339,9 @@ def fill_hub_rows(device: Device, graph: WedgeGraph | WedgePartGraph, tuning: We
     return rows
 
 
-def gather_edges(device: Device, graph: WedgeGraph, source: BipartiteGraph, tuning: WedgeTuning, by_entry: Any) -> Any:
+def gather_edges(
+    device: Device, graph: WedgeGraph, source: BipartiteGraph | UnipartiteGraph, tuning: WedgeTuning, by_entry: Any
+) -> Any:
     """Add the two directions of each edge of ``by_entry``; uint64 of shape (n_edges,) in edge-id order, device."""
     xp = device.xp
     by_edge = xp.empty(graph.n_edges, dtype=np.uint64)
@@ -337,7 +362,7 @@ _MAX_LIST = 2**26
 class WedgePartGraph:
     """A part on the device, in the form that kernels scan with ``PART=1``; see ``wedges.cuh``."""
 
-    layer: str  # of the starts and ends
+    layer: str  # of the starts and ends; ``n`` in a unipartite graph, for the middles, too
     n_starts: int
     n_ends: int
     n_middles: int
@@ -404,6 +429,8 @@ class WedgePartGraph:
             return {}
         if per == "edge":
             return {"edge": device.to_host(result)}
+        if self.layer == "n":
+            return {"n": device.to_host(result)}
         at = self.n_starts + self.n_ends
         own, other = device.to_host(result[:at]), device.to_host(result[at:])
         return {"u": own, "v": other} if self.layer == "u" else {"u": other, "v": own}
@@ -419,8 +446,8 @@ def stage_wedges(device: Device, block: Loadable) -> Loadable:
 _END_ARRAYS = ("rank", "middle_rank", "indptr", "ends")
 
 
-def build_wedge_part(device: Device, part: WedgePart, tuning: WedgeTuning) -> WedgePartGraph:
-    """Copy the missing arrays to the device and join the part there.
+def build_wedge_part(device: Device, part: WedgePart, tuning: WedgeTuning, layer: str | None = None) -> WedgePartGraph:
+    """Copy the missing arrays to the device and join the part there; ``layer`` is by default that of the part.
 
     Device memory at the peak, besides the blocks: 8 bytes per entry of a start, 37 per start, 12 per middle. The limits
     are 2^31 - 2^20 starts, ends and middles, 2^36 entries of starts, and 2^26 ends of one middle.
@@ -435,7 +462,7 @@ def build_wedge_part(device: Device, part: WedgePart, tuning: WedgeTuning) -> We
     widest = int((ends.indptr[1:] - ends.indptr[:-1]).max()) if n_middles else 0
     check_fits("the longest row of a part", widest, _MAX_LIST, "ends of a vertex")
     built = WedgePartGraph(
-        layer=part.layer,
+        layer=layer or part.layer,
         n_starts=n_starts,
         n_ends=n_ends,
         n_middles=n_middles,

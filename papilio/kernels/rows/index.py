@@ -108,6 +108,21 @@ class WedgeIndex:
         """Return the number of count vectors, one per thread, that take at most twice the memory of the index."""
         return max(1, 2 * array_bytes(self) // (8 * self.n_rows + 1))
 
+    @property
+    def sides(self) -> tuple[tuple[range, range], ...]:
+        """Return the rows of starts and the rows of their middles, for each layer of starts."""
+        rows_u, rows_v = range(self.n_u), range(self.n_u, self.n_rows)
+        return (rows_u, rows_v), (rows_v, rows_u)
+
+    @property
+    def n_supports(self) -> int:
+        """Return the number of different edge ids."""
+        return self.n_edges
+
+    def edge_vector(self, supports: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """Return counts by edge id, shape (n_supports,), as the vector of a partial."""
+        return supports
+
     def vertex_vectors(self, counts: NDArray[np.uint64]) -> dict[str, NDArray[np.uint64]]:
         """Return counts per row, shape (n_rows,), as the vectors of a partial."""
         vector_u, vector_v = np.empty(self.n_u, np.uint64), np.empty(self.n_v, np.uint64)

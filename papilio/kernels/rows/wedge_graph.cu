@@ -5,7 +5,8 @@
 // layer U with their neighbours ascending, because i ascends with the rank of v. Signs (KINDS > 1) are the lowest bits
 // of the first keys. Entry j of layer U and
 // entry i of layer V are the two directions of one edge, so the position of each end in the other's row, which
-// bounds the wedges of the entry, needs no search.
+// bounds the wedges of the entry, needs no search. A unipartite graph is one layer, V: one sort of both directions of
+// all edges gives its rows, and a search the positions.
 //
 // Every kernel is a grid-stride loop over independent elements; n edges below 2^32, rows below 2^31.
 #include "hub_columns.cuh"
@@ -58,6 +59,20 @@ link_directions(const unsigned long long* __restrict__ first, const unsigned lon
         adjacency_u[j] = entry_of((int)v, sign_of((int)low_half(first[i])));
         prefix[j] = (int)(n + i - indptr[(long long)n_u + v]);
         prefix[n + i] = (int)(j - indptr[u]);
+    }
+}
+
+/// The rows of a unipartite graph from its sorted entries, (row, neighbour): of each entry the neighbour, and in `prefix`
+/// the position of the row in the neighbour's row.
+extern "C" __global__ void __launch_bounds__(256)
+link_layer(const unsigned long long* __restrict__ keys, const long long n, const long long* __restrict__ indptr,
+           int* adjacency, int* prefix) {
+    for (long long e = global_thread(); e < n; e += grid_threads()) {
+        const unsigned row = high_half(keys[e]), middle = low_half(keys[e]);
+        const unsigned long long* of_middle = keys + indptr[middle];
+        const int length = (int)(indptr[middle + 1] - indptr[middle]);
+        adjacency[e] = (int)middle;
+        prefix[e] = first_not(length, [=](int i) { return low_half(of_middle[i]) < row; });
     }
 }
 

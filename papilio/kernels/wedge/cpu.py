@@ -93,15 +93,20 @@ class ButterflyCpu(CpuEngine):
         """Rank, index and cost the graph, O(n_u + n_v + n_edges), or join the blocks of a part, in all threads."""
         require_request("butterfly", Butterfly, graph, motif, per, WedgePart)
         if isinstance(graph, WedgePart):
-            part = index_wedge_part(graph, self.threads)
-            if per == "vertex":
-                sizes = graph.sizes
-                check_part_vertices(sizes.root_entries, sizes.entries, part.max_degree, part.widest_middle)
-            return PreparedButterflyCpu(part, motif, per)
+            return self._prepare_part(graph, motif, per)
         assert isinstance(graph, BipartiteGraph)
         index = index_wedges(graph, with_edge_ids=per == "edge")
         if per == "vertex":
             check_vertices(graph, index.max_degree)
+        return PreparedButterflyCpu(index, motif, per)
+
+    def _prepare_part(
+        self, part: WedgePart, motif: Motif, per: Granularity, layer: str | None = None
+    ) -> PreparedButterflyCpu:
+        index = index_wedge_part(part, self.threads, layer)
+        if per == "vertex":
+            sizes = part.sizes
+            check_part_vertices(sizes.root_entries, sizes.entries, index.max_degree, index.widest_middle)
         return PreparedButterflyCpu(index, motif, per)
 
     def slice_work(self, prepared: PreparedButterflyCpu) -> int:
@@ -181,18 +186,17 @@ class ButterflyCpu(CpuEngine):
         return Counted(n_items, int(costs[:n_items].sum()), runner.states)
 
     def _run_edges(self, index: WedgeIndex, bounds: Sequence[int], cut: StopCheck) -> Partial:
-        """Run each slice's starts, then hubs, one layer after the other: each edge has one writer."""
-        support = np.zeros(index.n_edges, np.uint64)
+        """Run each slice's starts, then hubs, one layer after the other: each edge id has one writer."""
+        support = np.zeros(index.n_supports, np.uint64)
         n_counters, max_degree = index.n_counters, index.max_degree
-        layer_u, layer_v = (0, index.n_u), (index.n_u, index.n_u + index.n_v)
         runner = ChunkRunner(lambda: kernels.make_tables(n_counters, max_degree), self.threads)
         begin = end = bounds[0]
         for stop in bounds[1:]:
             if cut():
                 break
             items, costs = index.items[end:stop], index.costs[end:stop]
-            for layer, other in ((layer_u, layer_v), (layer_v, layer_u)):
-                chosen = (items >= layer[0]) & (items < layer[1])
+            for layer, other in index.sides:
+                chosen = (items >= layer.start) & (items < layer.stop)
                 if bool(chosen.any()):
                     self._run_edge_starts(index, items[chosen], costs[chosen], support, runner)
                     starts = self._keep_starts(index, items[chosen], layer, other)
@@ -201,7 +205,7 @@ class ButterflyCpu(CpuEngine):
             say_passed(end - begin)
         work = int(index.costs[begin:end].sum())
         total = sum(kernels.join_sums(tables.sums) for tables in runner.states)
-        return Partial(end - begin, total, work, {"edge": support})
+        return Partial(end - begin, total, work, {"edge": index.edge_vector(support)})
 
     def _run_edge_starts(
         self,
@@ -218,19 +222,18 @@ class ButterflyCpu(CpuEngine):
 
         runner.run(cut_by_cost(costs, self.threads), count)
 
-    def _keep_starts(
-        self, index: WedgeIndex, items: NDArray[np.int64], layer: tuple[int, int], other: tuple[int, int]
-    ) -> KeptStarts:
+    def _keep_starts(self, index: WedgeIndex, items: NDArray[np.int64], layer: range, other: range) -> KeptStarts:
         rows = index.rows
-        member = np.zeros(layer[1] - layer[0], np.bool_)
-        member[items - layer[0]] = True
-        kept = np.empty(index.n_edges, np.uint32)
-        starts = KeptStarts(int(index.offsets[other[0]]), kept, np.empty_like(kept))
+        member = np.zeros(len(layer), np.bool_)
+        member[items - layer.start] = True
+        first, last = int(index.offsets[other.start]), int(index.offsets[other.stop])
+        kept = np.empty(last - first, np.uint32)
+        starts = KeptStarts(first, kept, np.empty_like(kept))
 
         def keep(_: None, begin: int, end: int) -> None:
-            kernels.keep_members(rows, member, other[0] + begin, other[0] + end, starts)
+            kernels.keep_members(rows, member, other.start + begin, other.start + end, starts)
 
-        degrees = np.diff(index.offsets[other[0] : other[1] + 1])
+        degrees = np.diff(index.offsets[other.start : other.stop + 1])
         ChunkRunner(lambda: None, self.threads).run(cut_by_cost(degrees, self.threads), keep)
         return starts
 
@@ -238,17 +241,17 @@ class ButterflyCpu(CpuEngine):
         self,
         index: WedgeIndex,
         starts: KeptStarts,
-        layer: tuple[int, int],
+        layer: range,
         support: NDArray[np.uint64],
         runner: ChunkRunner[Tables],
     ) -> None:
         rows = index.rows
 
         def count(tables: Tables, begin: int, end: int) -> None:
-            hubs = (layer[0] + begin, layer[0] + end)
+            hubs = (layer.start + begin, layer.start + end)
             kernels.count_hub_edges(rows, index.split, index.edge_ids, starts, *hubs, tables, support)
 
-        behind = np.diff(index.offsets[layer[0] : layer[1] + 1]) - index.split[layer[0] : layer[1]]
+        behind = np.diff(index.offsets[layer.start : layer.stop + 1]) - index.split[layer.start : layer.stop]
         runner.run(cut_by_cost(behind, self.threads), count)
 
 

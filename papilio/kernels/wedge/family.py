@@ -62,6 +62,12 @@ def _submatrices_gpu() -> Callable[..., Engine]:
     return SubmatrixGpu
 
 
+def _cycles_gpu() -> Callable[..., Engine]:
+    from papilio.kernels.wedge.gpu import FourCycleGpu
+
+    return FourCycleGpu
+
+
 def _wedge_members(motif: Butterfly | BalancedButterfly | Census, cell: Cell) -> dict[str, int]:
     return {"u": 2, "v": 2, "edge": 4}
 
@@ -92,11 +98,12 @@ BALANCED_BUTTERFLY = MotifRow(
 
 FOUR_CYCLE = MotifRow(
     FourCycle,
-    engines={"cpu": _cycles_cpu},
+    engines={"cpu": _cycles_cpu, "gpu": _cycles_gpu},
     memory=WEDGES,
-    members=lambda motif, cell: {"n": 4},
-    rates={"cpu": BUTTERFLY.rates["cpu"]},
+    members=lambda motif, cell: {"n": 4, "edge": 4},
+    rates=BUTTERFLY.rates,
     graph_kind="unipartite",
+    parted=PartitionSupport("cycles", least_sizes=lambda motif: (2, 2)),
 )
 
 CHECKERBOARD = MotifRow(

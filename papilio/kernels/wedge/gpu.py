@@ -1,4 +1,4 @@
-"""Count butterflies and signed motifs on the GPU: prepared graphs and the launches of ``butterfly.cu``.
+"""Count butterflies, signed motifs and 4-cycles on the GPU: prepared graphs and the launches of ``butterfly.cu``.
 
 Butterflies are counted in whole graphs and in parts. Signed motifs share their kernels, schedules and work items;
 ``wedges.cuh`` describes the effect of signs.
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from papilio.errors import UnsupportedError
-from papilio.graph import BipartiteGraph
+from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.device.arrays import copy_arrays
 from papilio.kernels.device.protocol import Device, Launch, Module, launch_slices
 from papilio.kernels.engine import (
@@ -70,6 +70,7 @@ from papilio.motifs import (
     BalancedButterfly,
     Butterfly,
     Census,
+    FourCycle,
     Granularity,
     Motif,
 )
@@ -82,7 +83,7 @@ class PreparedButterflyGpu(Prepared):
 
     motif: Motif
     # The original graph, on the host; None for a part.
-    source: BipartiteGraph | None
+    source: BipartiteGraph | UnipartiteGraph | None
     per: Granularity
     # The graph in rank space, or the part; None for a graph without edges.
     graph: WedgeGraph | WedgePartGraph | None
@@ -129,7 +130,7 @@ class ButterflyGpu(Engine):
 
     def _prepare_graph(
         self,
-        graph: BipartiteGraph,
+        graph: BipartiteGraph | UnipartiteGraph,
         motif: Motif,
         per: Granularity,
         counting: Counting = UNSIGNED,
@@ -154,9 +155,11 @@ class ButterflyGpu(Engine):
             items, costs, most = order_items(self.device, built, min_degree, by_degree=by_degree)
             return self._schedule_items(PreparedButterflyGpu(motif, graph, per, built, items, costs), built, most)
 
-    def _prepare_part(self, part: WedgePart, motif: Motif, per: Granularity) -> PreparedButterflyGpu:
+    def _prepare_part(
+        self, part: WedgePart, motif: Motif, per: Granularity, layer: str | None = None
+    ) -> PreparedButterflyGpu:
         xp, sizes = self.device.xp, part.sizes
-        built = build_wedge_part(self.device, part, self.tuning)
+        built = build_wedge_part(self.device, part, self.tuning, layer)
         if per == "vertex" and sizes.roots:
             widest = int(built.degree.max())
             check_part_vertices(sizes.root_entries, sizes.entries, widest, built.widest_middle)
@@ -365,15 +368,33 @@ class ButterflyGpu(Engine):
         if prepared.per == "total":
             return {}
         assert source is not None
+        is_layer = isinstance(source, UnipartiteGraph)
         if graph is None:
-            sizes = {"u": source.n_u, "v": source.n_v} if prepared.per == "vertex" else {"edge": 0}
+            of_vertices = {"n": source.n_u} if is_layer else {"u": source.n_u, "v": source.n_v}
+            sizes = of_vertices if prepared.per == "vertex" else {"edge": 0}
             return {name: np.zeros(size, dtype=np.uint64) for name, size in sizes.items()}
         if prepared.per == "vertex":
+            if is_layer:
+                return {"n": self.device.to_host(result[graph.rank_v])}
             return {
                 "u": self.device.to_host(result[graph.rank_u]),
                 "v": self.device.to_host(result[graph.n_u :][graph.rank_v]),
             }
         return {"edge": self.device.to_host(gather_edges(self.device, graph, source, self.tuning, result))}
+
+
+class FourCycleGpu(ButterflyGpu):
+    """The GPU engine of :class:`~papilio.motifs.FourCycle`: the kernels of butterflies, over the rows of one layer."""
+
+    def prepare(
+        self, graph: BipartiteGraph | UnipartiteGraph | Part, motif: Motif, per: Granularity
+    ) -> PreparedButterflyGpu:
+        require_request("four-cycle", FourCycle, graph, motif, per, WedgePart, UnipartiteGraph)
+        if isinstance(graph, WedgePart):
+            with self.device.guard():
+                return self._prepare_part(graph, motif, per, "n")
+        assert isinstance(graph, UnipartiteGraph)
+        return self._prepare_graph(graph, motif, per)
 
 
 _SUM, _HISTOGRAM, _CENSUS, PAIRS = 0, 1, 2, 3

@@ -23,7 +23,8 @@ Exactness: a prefix holds fewer than 2^31 entries and meets old values below 2^3
 is a pair (low, high) that represents low + 2^63 * high: low is below 2^63 before each prefix and below 2^63 + 2^62
 after it, and its top bit moves to high. The high word grows by one per 2^63 butterflies at most once per prefix, hence
 stays below the number of prefixes. Entries of ``vertex`` vectors are bounded when the graph is prepared. A butterfly of
-the edge (u, v) is given by its opposite edge, so a support is below the number of edges.
+the edge (u, v) is given by its opposite edge, so a support is below the number of edges; a 4-cycle of a unipartite
+graph also by the direction of that edge, which doubles the bound.
 """
 
 from __future__ import annotations
@@ -294,8 +295,8 @@ def count_start_edges(
 ) -> None:
     """Add the butterflies of ``items[start:stop]`` to the sums and to the edges (middle, start) of their wedges.
 
-    The rows have no signs. The items are in one layer, so no other item writes the edges of a start: all threads share
-    ``support`` (one entry per edge id).
+    The rows have no signs. The items are in one layer, so no other item writes the edge ids in the row of a start: all
+    threads share ``support`` (one entry per edge id).
     """
     for_each_start(rows, items, start, stop, tables, _edges_of_start, (edge_ids, support))
 
@@ -309,9 +310,9 @@ class KeptStarts(NamedTuple):
     first: int
     """Offset of the layer's first row in the index."""
     kept: Ids
-    """Ranks kept, from the place of each row on, shape (n_edges,)."""
+    """Ranks kept, from the place of each row on, shape (entries of the layer,)."""
     upto: Ids
-    """Number kept among the entries of a row up to and including each one, shape (n_edges,)."""
+    """Number kept among the entries of a row up to and including each one, of the same shape."""
 
 
 @compiled

@@ -39,7 +39,7 @@ Ranks = NDArray[np.int32]
 class WedgePartIndex:
     """A part in the form that the wedge engine scans. Arrays are C-contiguous, on the host."""
 
-    layer: str  # Layer of the starts and ends
+    layer: str  # Layer of the starts and ends; ``n`` in a unipartite graph, for the middles, too
     # Sizes
     n_starts: int
     n_middles: int
@@ -84,6 +84,8 @@ class WedgePartIndex:
         rows = self.rows
         own = np.concatenate((counts[: self.n_starts], counts[rows.ends_at :]))
         other = counts[rows.n_u : rows.n_u + self.n_middles].copy()
+        if self.layer == "n":
+            return {"n": np.concatenate((own, other))}
         return {"u": own, "v": other} if self.layer == "u" else {"u": other, "v": own}
 
 
@@ -204,8 +206,11 @@ def _table_of_middles(middle_rank: Ranks) -> tuple[int, Ranks]:
     return shift, first
 
 
-def index_wedge_part(part: WedgePart, threads: int) -> WedgePartIndex:
-    """Find the middles and prefixes of every start; O(root_entries log(ends of a middle)), in ``threads`` threads."""
+def index_wedge_part(part: WedgePart, threads: int, layer: str | None = None) -> WedgePartIndex:
+    """Find the middles and prefixes of every start; O(root_entries log(ends of a middle)), in ``threads`` threads.
+
+    ``layer`` is that of the index, by default that of the part.
+    """
     starts, ends = part.starts, part.ends
     n_starts, n_middles, n_ends = starts.rank.size, ends.middle_rank.size, ends.rank.size
     ids, prefix = np.empty(starts.middles.size, np.uint32), np.empty(starts.middles.size, np.uint32)
@@ -235,7 +240,7 @@ def index_wedge_part(part: WedgePart, threads: int) -> WedgePartIndex:
             array.fill(0)
     items = order_falling(starts.work)
     return WedgePartIndex(
-        layer=part.layer,
+        layer=layer or part.layer,
         n_starts=n_starts,
         n_middles=n_middles,
         n_ends=n_ends,

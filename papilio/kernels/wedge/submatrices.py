@@ -219,6 +219,6 @@ def _require_bound(graph: BipartiteGraph, motif: Motif, wedges: Degrees) -> None
         bound = max(of_ends, n * largest[other] * (largest[other] - 1) // 2 + int(_choose_two(degrees[other]).sum()))
     if bound > MAX_VERTEX_COUNT:
         raise CapacityError(
-            f"a vertex could be in {bound} of {motif.title}; counts per vertex are limited to {MAX_VERTEX_COUNT}: count "
-            "the total instead"
+            f"a vertex could be in {bound} of {motif.title}; counts per vertex are limited to {MAX_VERTEX_COUNT}: "
+            "count the total instead"
         )

@@ -7,8 +7,11 @@
 //     prefix[j] = min(position of w in N(v), number of ends in N(v) that precede v)   for entry j = (w, v).
 // Each pair (u, w) on one side is met only from the later of the two, hence counted once.
 //
-// Bound: the ends that precede v are at least as large in degree as v, so p of them need p^2 <= m edges:
-// prefix[j] <= sqrt(m) <= 2^20 for m <= 2^40, and the wedges of 32 entries fit in 32 bits.
+// A unipartite graph has rows of layer V alone (n_u = 0): starts, middles and ends are its vertices, and the order is that
+// of the ranks. Of a 4-cycle only the first vertex and the one opposite it are a pair (u, w) whose middles come after u.
+//
+// Bound: the ends that precede v are at least as large in degree as v, so p of them need p^2 <= 2 m entries:
+// prefix[j] <= sqrt(2 m) <= 2^20 for m <= 2^39, and the wedges of 32 entries fit in 32 bits.
 //
 // PART = 1: a part in place of a whole graph. Its starts and its ends are numbered separately, the ends by rank; rows of
 // starts hold middles, -1 for a middle without ends here, and rows of middles hold the ends that precede them. The rank of

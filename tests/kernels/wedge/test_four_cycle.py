@@ -53,16 +53,23 @@ def test_a_cycle_belongs_to_the_vertex_opposite_its_first_one(engine: Engine) ->
 
 @pytest.mark.parametrize(("n", "n_edges"), [(900, 20_000), (3000, 9000)], ids=["dense", "sparse"])
 def test_the_double_cover_has_twice_as_many_butterflies(engine: Engine, n: int, n_edges: int) -> None:
-    """A cycle is two pairs of opposite vertices, either of which may be in U; starts have more than 255 neighbours."""
+    """A cycle is two pairs of opposite vertices, either of which may be in U; starts have more than 255 neighbours.
+
+    Each direction of an edge of the cycle is in one of the two butterflies.
+    """
     ends = (n * np.random.default_rng(n).random((2, n_edges)) ** 3).astype(np.int64)
     graph = UnipartiteGraph.from_edges(*ends, n)
     assert graph.degree.max() > 255
     both = np.concatenate((graph.u, graph.v)), np.concatenate((graph.v, graph.u))
-    butterflies = load_engine(Butterfly(), "cpu", 2)
-    prepared = butterflies.prepare(BipartiteGraph.from_edges(*both, n, n), Butterfly(), "vertex")
-    wanted, got = butterflies.run(prepared, 0, prepared.n_items), count(engine, graph)
-    assert wanted.total == 2 * got.total > 0
-    np.testing.assert_array_equal(got.vectors["n"], wanted.vectors["u"])
+    butterflies, cover = load_engine(Butterfly(), "cpu", 2), BipartiteGraph.from_edges(*both, n, n)
+    for per in ("vertex", "edge"):
+        prepared = butterflies.prepare(cover, Butterfly(), per)
+        wanted, got = butterflies.run(prepared, 0, prepared.n_items), count(engine, graph, per)
+        assert wanted.total == 2 * got.total > 0
+        vectors = {"n": wanted.vectors["u"]} if per == "vertex" else {"edge": wanted.vectors["edge"][cover.u < cover.v]}
+        assert list(got.vectors) == list(vectors)
+        for name, vector in vectors.items():
+            np.testing.assert_array_equal(got.vectors[name], vector)
     least = np.minimum(graph.degree[graph.u], graph.degree[graph.v])
     assert 0 < index_layer(graph).costs.sum() <= least.sum()
 
@@ -71,6 +78,9 @@ def test_the_double_cover_has_twice_as_many_butterflies(engine: Engine, n: int, 
 def test_a_complete_graph_has_three_of_each_four_vertices(engine: Engine, n: int) -> None:
     got = count(engine, complete(n))
     assert (got.total, got.vectors["n"].tolist()) == (3 * comb(n, 4), [3 * comb(n - 1, 3) if n else 0] * n)
+    if n < 400:
+        of_edges = count(engine, complete(n), "edge").vectors["edge"]
+        assert of_edges.tolist() == [(n - 2) * (n - 3)] * comb(n, 2)
 
 
 def test_counts_per_vertex_that_could_wrap_are_refused(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,6 +88,6 @@ def test_counts_per_vertex_that_could_wrap_are_refused(engine: Engine, monkeypat
     monkeypatch.setattr(exact, "MAX_VERTEX_COUNT", 18)
     assert count(engine, complete(5)).total == 15
     monkeypatch.setattr(exact, "MAX_VERTEX_COUNT", 17)
-    with pytest.raises(CapacityError, match=r"could be in 18 4-cycles; .*: count the total instead"):
+    with pytest.raises(CapacityError, match=r"could be in 18 4-cycles; .*: count the total or per edge instead"):
         count(engine, complete(5))
     assert count(engine, complete(5), "total").total == 15

@@ -193,7 +193,7 @@ DRAWS: Mapping[str, Callable[[Generator], _Draw]] = {
     "biclique": _ask_bicliques,
     "balanced-biclique": lambda random: _ask_bicliques(random, BalancedBiclique),
     "clique": _ask_cliques,
-    "four-cycle": lambda random: _Draw(Question(FourCycle(), _pick(random, "total", "vertex")), 4097, 257),
+    "four-cycle": lambda random: _Draw(Question(FourCycle(), _pick(random, *FourCycle().granularities)), 4097, 257),
     "maximal-clique": _ask_maximal_cliques,
     "maximal-biclique": _ask_maximal_bicliques,
     "projection": _ask_projections,

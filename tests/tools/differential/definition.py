@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ import numpy as np
 from papilio.graph import UnipartiteGraph
 from papilio.kernels.exact import hash_rows, sum_hashes
 from papilio.registry import motif_row
-from tests.families.examples import Row, example_of
+from tests.families.examples import Example, Row, example_of
 from tests.tools import oracle_peeling
 from tests.tools.differential.answers import Answer
 from tests.tools.differential.cases import Question
@@ -43,12 +42,12 @@ class OracleAnswerer:
             hashes = [int(hash_rows(*(np.array([side], np.int32) for side in row))[0]) for row in rows]
             checksum = sum_hashes(np.array(hashes, np.uint64))
         return Answer(
-            None, None, len(rows), dict(cells), _add_up(rows, graph, question.per), checksum,
+            None, None, len(rows), dict(cells), _add_up(rows, graph, question.per, example), checksum,
             None if listing is None else sorted(rows),
         )  # fmt: skip
 
 
-def _add_up(rows: Sequence[Row], graph: Any, per: str) -> dict[str, Any]:
+def _add_up(rows: Sequence[Row], graph: Any, per: str, example: Example) -> dict[str, Any]:
     """Return how many of them each vertex, or edge, is in."""
     if per == "total":
         return {}
@@ -56,8 +55,7 @@ def _add_up(rows: Sequence[Row], graph: Any, per: str) -> dict[str, Any]:
         place = {edge: at for at, edge in enumerate(edge_list(graph))}
         vector = np.zeros(graph.n_edges, np.uint64)
         for row in rows:
-            pairs = combinations(*row, 2) if len(row) == 1 else ((u, v) for u in row[0] for v in row[1])
-            vector[[place[pair] for pair in pairs]] += np.uint64(1)
+            vector[[place[pair] for pair in example.edges(row)]] += np.uint64(1)
         return {"edge": vector}
     layers = {"n": graph.n_u} if isinstance(graph, UnipartiteGraph) else {"u": graph.n_u, "v": graph.n_v}
     vectors = {name: np.zeros(n, np.uint64) for name, n in layers.items()}
