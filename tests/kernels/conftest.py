@@ -13,3 +13,9 @@ from tests.tools.devices import cuda_device, emulator
 def device(request: pytest.FixtureRequest) -> Device:
     """The emulator, and a GPU where there is one."""
     return cuda_device() if request.param == "gpu" else emulator(EMULATOR_SEED)
+
+
+@pytest.fixture
+def counts_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let kernels count bicliques per vertex that are certain to exceed 64 bits, modulo 2^64."""
+    monkeypatch.setattr("papilio.kernels.biclique.question.check_bicliques", lambda *given: None)

@@ -409,6 +409,7 @@ def test_stars_have_a_closed_form(engine: BicliqueCase, p: int, q: int) -> None:
     assert made.run(prepared, 0, 1).total == sum(comb(degree, max(p, q)) for degree in degrees)
 
 
+@pytest.mark.usefixtures("counts_of_any_size")
 @pytest.mark.parametrize(("p", "q"), [(1, 3), (3, 1), (1, 40), (1, 1)])
 def test_vertices_of_stars_have_a_closed_form(engine: BicliqueCase, p: int, q: int) -> None:
     graph = skewed_graph(3, 300, 250, 2500)

@@ -135,6 +135,7 @@ def test_any_split_and_any_cut_folds_to_the_whole(device: Device, p: int, q: int
     assert_vectors(folded, whole.vectors["u"], whole.vectors["v"])
 
 
+@pytest.mark.usefixtures("counts_of_any_size")
 @pytest.mark.parametrize(("m", "n", "p", "q"), [(12, 70, 2, 35), (12, 70, 3, 35), (70, 9, 35, 2), (9, 80, 1, 40)])
 def test_sums_are_kept_modulo_and_the_total_is_exact(device: Device, m: int, n: int, p: int, q: int) -> None:
     got = count(BicliqueGpu(device, anchor="v" if m > n else "u"), complete_graph(m, n), p, q)
@@ -143,6 +144,7 @@ def test_sums_are_kept_modulo_and_the_total_is_exact(device: Device, m: int, n: 
     assert_vectors(got, np.full(m, of_u, np.uint64), np.full(n, of_v, np.uint64))
 
 
+@pytest.mark.usefixtures("counts_of_any_size")
 @pytest.mark.parametrize(
     ("n_u", "n_v", "q"),
     [
