@@ -56,6 +56,7 @@ BASE: dict[str, dict[str, Any]] = {
     "clear_conversions": {},
     "cohesion_profile": {"graph": "graph", **HERE},
     "convert": {"input": "edges.txt", "output": "nothing"},
+    "cooccurrence": {"graph": "graph", "layer": "u", **HERE},
     "count": {"graph": "graph", "motif": "butterfly", **HERE},
     "decompose": {"graph": "graph", "kind": "wing", "engine": "cpu"},
     "enumerate": {
@@ -69,6 +70,7 @@ BASE: dict[str, dict[str, Any]] = {
     "list_jobs": {"root": "."},
     "local_clustering": {"graph": "graph", **HERE},
     "maximum_clique": {"graph": papilio.UnipartiteGraph.from_edges([0], [1]), "threads": 1},
+    "nestedness": {"graph": "graph", "samples": 5, "threads": 1},
     "open_cluster": {},
     "open_job": {"path": "job"},
     "open_partition": {"path": "parts"},

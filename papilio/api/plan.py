@@ -62,14 +62,15 @@ def call_of(
 ) -> Call[Any]:
     """Return the call of a count within ``memory`` or, with ``samples``, of a comparison with random graphs."""
     if samples is None:
-        _require_none({"null": null, "seed": seed, "steps": steps}, "which is for random graphs: set samples, too")
+        require_none({"null": null, "seed": seed, "steps": steps}, "which is for random graphs: set samples, too")
         return CountCall(graph, motif, **memory, **common)
-    _require_none(memory, "but random graphs are drawn from the whole graph: leave it out")
+    require_none(memory, "but random graphs are drawn from the whole graph: leave it out")
     ensemble: dict[str, Any] = {"samples": samples, "null": null, "seed": seed or 0, "steps": steps}
     return SignificanceCall(graph, motif, **ensemble, **{"output": None, "overwrite": False, **common})
 
 
-def _require_none(given: Mapping[str, Any], why: str) -> None:
+def require_none(given: Mapping[str, Any], why: str) -> None:
+    """Raise InputError for parameters that are given."""
     for name, value in given.items():
         if value is not None:
             raise InputError(f"{name} is {value!r}, {why}")

@@ -50,8 +50,9 @@ if TYPE_CHECKING:
     from papilio.api.decompose import DecompositionResult
 
 
-def ensemble_options(*, required: bool) -> Decorator:
-    """Return a decorator that adds the flags of random graphs; unless ``required``, ``--samples`` asks for them."""
+def ensemble_options(asks: str = "") -> Decorator:
+    """Return a decorator that adds the flags of random graphs; with ``asks``, its help, ``--samples`` asks for them."""
+    required = not asks
     return with_options(
         click.option(
             "--null", type=click.Choice(get_args(NullName)),
@@ -61,7 +62,7 @@ def ensemble_options(*, required: bool) -> Decorator:
         ),
         click.option(
             "--samples", type=integer, default=1000 if required else None, show_default=required, metavar="N",
-            help="Random graphs, at least 2." if required else "Plan papilio significance with N random graphs.",
+            help=asks or "Random graphs, at least 2.",
         ),
         click.option(
             "--seed", type=SEED, default=0 if required else None, show_default=required,
@@ -76,7 +77,7 @@ def ensemble_options(*, required: bool) -> Decorator:
 
 
 ENSEMBLE_OPTIONS = with_options(
-    ensemble_options(required=True),
+    ensemble_options(),
     click.option(
         "--per", type=click.Choice(["total", "vertex"]), default="total", show_default=True,
         help="Compare the count of the whole graph, or of every vertex.",
@@ -116,7 +117,7 @@ def count(motif: Motif, store: str, as_json: bool, engine_options: dict[str, str
 
 @click.command(cls=MotifGroup)
 @COUNT_OPTIONS
-@ensemble_options(required=False)
+@ensemble_options("Plan papilio significance with N random graphs.")
 @CLUSTER_OPTIONS
 @RUN_OPTIONS
 def plan(motif: Motif, store: str, as_json: bool, engine_options: dict[str, str], **options: Any) -> None:

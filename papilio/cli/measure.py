@@ -1,5 +1,5 @@
-"""The commands that measure a graph: papilio measure robins-alexander, latapy, local, cohesion, top, maximum-clique,
-maximal-biclique-top.
+"""The commands that measure a graph: papilio measure robins-alexander, latapy, local, cohesion, top, nestedness,
+cooccurrence, maximum-clique, maximal-biclique-top.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import click
 import papilio
 from papilio.api.count import CensusResult
 from papilio.charts import require_matplotlib
+from papilio.cli.count import ensemble_options
 from papilio.cli.options import (
     BUDGET_OPTIONS,
     CLUSTER_OPTIONS,
@@ -29,6 +30,7 @@ from papilio.cli.report import align, names_in, put, report_result, say, say_sec
 from papilio.cli.tables import RowTarget, answer_rows, take_target, with_rows
 from papilio.errors import InputError, StoreError
 from papilio.measures.census_pairs import PAIR_ORDERS, CensusPairs, CensusVertices, PairOrder
+from papilio.measures.ecology import Cooccurrence, Nestedness
 from papilio.measures.values import (
     CohesionProfile,
     LargestBicliques,
@@ -71,7 +73,7 @@ _THREADS = click.option("--threads", type=integer, metavar="N", help="Number of 
 
 @click.group(cls=CommandGroup)
 def measure() -> None:
-    """Measure the graph STORE: clustering, cohesion and top vertices; cliques in unipartite graphs.
+    """Measure the graph STORE: clustering, cohesion, nestedness and top vertices; cliques in unipartite graphs.
 
     Answers go to standard output, everything else to standard error. Values without a denominator are undefined: null
     in JSON and in files.
@@ -183,6 +185,39 @@ def top(**options: Any) -> None:
     )
 
 
+@measure.command()
+@STORE
+@ensemble_options("Compare the values with N random graphs.")
+@_OUTPUT
+@_THREADS
+@JSON_FLAG
+def nestedness(**options: Any) -> None:
+    """Nestedness by overlap and decreasing fill, NODF (Almeida-Neto et al. 2008): of the graph, and of each layer.
+
+    A pair of vertices of a layer has 100 times the share of the neighbours of the one with fewer that it has in common
+    with the other one, or 0 for equal degrees; NODF is the mean over all pairs. With --samples, each value is compared
+    with random graphs. --output or --format write the overlaps of the vertices. The command runs in this process.
+
+    \b
+    papilio measure nestedness STORE
+    papilio measure nestedness STORE --samples 1000 --null edges
+    """
+    _answer(papilio.nestedness, _nestedness_lines, writes_files=True, **options)
+
+
+@measure.command()
+@_COUNT_OPTIONS
+@click.option("--layer", required=True, **LAYER, help="Layer of the pairs, such as species.")
+@with_rows("the scores as a row")
+def cooccurrence(layer: str, **options: Any) -> None:
+    """C-score and T-score of a layer: how often its pairs occur apart, and how often together.
+
+    Both are means over the pairs of the layer: of its checkerboards (Stone and Roberts 1990), and of its units of
+    togetherness (Stone and Roberts 1992). papilio significance compares these with random graphs.
+    """
+    _answer(papilio.cooccurrence, _cooccurrence_lines, layer=layer, **options)
+
+
 @measure.command("maximum-clique")
 @STORE
 @click.option(
@@ -250,6 +285,17 @@ def _mean_lines(result: LatapyClustering | LocalClustering) -> list[str]:
             numbers = map(_number, values.values())
             rows.append([place, str(summary.size), str(summary.defined), mean, *numbers])
     return align(rows)
+
+
+def _nestedness_lines(result: Nestedness) -> list[str]:
+    names = ("value", "mean", "std", "z", "p_value")
+    rows = [[row["of"], *(_number(row[name]) for name in names if name in row)] for row in result.rows()]
+    return align([["of", *names[: len(rows[0]) - 1]], *rows])
+
+
+def _cooccurrence_lines(result: Cooccurrence) -> list[str]:
+    scores = (("C-score", result.c_score, result.checkerboards), ("T-score", result.t_score, result.togetherness))
+    return align([["of", "mean", "sum"], *([name, _number(mean), str(total)] for name, mean, total in scores)])
 
 
 def _level_lines(result: CohesionProfile) -> list[str]:

@@ -47,6 +47,7 @@ _PHASES = {
     "read": "reading",
     "pairs": "comparing pairs",
     "levels": "joining levels",
+    "samples": "measuring random graphs",
     "search": "searching",
     "probe": "probing",
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from typing import Any, Unpack
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from papilio import charts
 from papilio.api.call import CountOptions, check_output
 from papilio.api.count import count
+from papilio.api.plan import require_none
 from papilio.api.randomize import RandomGraphs
 from papilio.api.read import resolve_layers, split_options
 from papilio.arguments import Count, Samples, Seed, Threads, checked, read_argument
@@ -44,7 +45,10 @@ _UNIT = 1 << 64
 """Random graphs are compared by integers: by exact values, rounded to multiples of its inverse."""
 
 _DRAW_COST = 100
-"""For each edge of a random graph, in wedges; threads share the graphs accordingly."""
+"""Of each edge of a random graph, in wedges; threads share the graphs accordingly."""
+
+_SERIAL_EDGES = 1 << 13
+"""Edges of a random graph below which one thread is faster: drawing takes less time than Python's part."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -56,7 +60,7 @@ class Nestedness(Answer):
     ``shares`` are these divided by its degree, NaN for a vertex without neighbours; their sum, divided by the pairs of
     the layer and times 100, is the value of the layer.
 
-    With a null model, ``comparisons`` has the values compared with random graphs, under the same names.
+    With random graphs, ``comparisons`` compares each value with the values of the random graphs, by the same names.
     """
 
     fractions: Mapping[str, Fraction | None]
@@ -66,7 +70,7 @@ class Nestedness(Answer):
     seconds: dict[str, float] = field(
         repr=False
     )  # by phase: ``read``, ``pairs``, ``samples``, ``write``, and ``total``
-    null: NullName | None = None
+    ensemble: Ensemble | None = None  # the random graphs
     trades: int | None = None  # global trades from the graph to a random one; None for null models without a chain
     comparisons: Mapping[str, Comparison] = field(default_factory=dict)
     output: str | None = None
@@ -85,11 +89,16 @@ class Nestedness(Answer):
     @property
     def headline(self) -> str:
         known = ", ".join(f"{name} {'undefined' if x is None else f'{x:.6g}'}" for name, x in self.values.items())
-        z = self.comparisons["nodf"].z if "nodf" in self.comparisons else None
-        return f"nestedness: {known}{'' if z is None else f', z {z:.4g} compared with null model {self.null}'}"
+        if self.ensemble is None or "nodf" not in self.comparisons:
+            return f"nestedness: {known}"
+        z = self.comparisons["nodf"].z
+        return (
+            f"nestedness: {known}, z {'undefined' if z is None else f'{z:.4g}'} compared with "
+            f"{self.ensemble.samples:,} random graphs of null model {self.ensemble.null}"
+        )
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return a row for each value: its name, the value and, with a null model, the fields of the comparison."""
+        """Return a row for each value: its name, the value and, with random graphs, the fields of the comparison."""
         return [
             {"of": name, "value": value, **(self.comparisons[name].row if name in self.comparisons else {})}
             for name, value in self.values.items()
@@ -118,7 +127,8 @@ class Nestedness(Answer):
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the values of the vertices as one JSON object."""
         compared = {name: each.to_dict() for name, each in self.comparisons.items()} or None
-        own = {**self.values, "null": self.null, "trades": self.trades, "compared": compared}
+        ensemble = None if self.ensemble is None else asdict(self.ensemble)
+        own = {**self.values, "ensemble": ensemble, "trades": self.trades, "compared": compared}
         return describe_as_json("nestedness", self, **own)
 
 
@@ -200,9 +210,9 @@ def cooccurrence(graph: Any, layer: str, **options: Unpack[CountOptions]) -> Coo
 def nestedness(
     graph: Any,
     *,
+    samples: Samples | None = None,
     null: NullName | None = None,
-    samples: Samples = 1000,
-    seed: Seed = 0,
+    seed: Seed | None = None,
     steps: Count | None = None,
     output: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
@@ -220,12 +230,13 @@ def nestedness(
     ----------
     graph
         As for :func:`papilio.count`. Signs are ignored. Vertices without edges count as vertices.
+    samples : int, optional
+        Number of random graphs, drawn as by :func:`papilio.randomize`, to compare the values with; by default there is
+        no comparison.
     null : {"degrees", "expected-degrees", "edges"}, optional
-        Compare the values with random graphs of this null model, as for :func:`papilio.significance`; by default there
-        is no comparison.
-    samples, seed, steps : int, optional
-        As for :func:`papilio.significance`, with a ``null``. Sample i is the random graph i of
-        :func:`papilio.randomize`; the number of trades is chosen for butterflies.
+        What the random graphs share with the graph, as for :func:`papilio.significance`; "degrees" by default.
+    seed, steps : int, optional
+        As for :func:`papilio.significance`; the number of trades is chosen for butterflies.
     output : path-like, optional
         File (Parquet, CSV, ..., by its suffix) for the values of the vertices: ``layer``, ``id``, ``label`` (if there
         are labels), ``overlap``, ``share``. An existing file is replaced only with ``overwrite``.
@@ -239,7 +250,8 @@ def nestedness(
     Raises
     ------
     InputError
-        For the null model "signs", an invalid number of threads, or an output that cannot be written.
+        For the null model "signs", a ``null``, ``seed`` or ``steps`` without ``samples``, an invalid number of threads,
+        or an output that cannot be written.
     UnsupportedError
         For a graph that is not bipartite.
     CapacityError
@@ -248,7 +260,11 @@ def nestedness(
     if null == "signs":
         raise InputError("null is 'signs', and nestedness ignores signs; use degrees, expected-degrees or edges")
     target, chosen = check_output(output, Butterfly(), "vertex", overwrite=overwrite), choose_threads(threads)
-    ensemble = None if null is None else Ensemble.of(null, samples, seed, steps)
+    ensemble = None
+    if samples is None:
+        require_none({"null": null, "seed": seed, "steps": steps}, "which is for random graphs: set samples, too")
+    else:
+        ensemble = Ensemble.of(null or "degrees", samples, seed or 0, steps)
     edges = Edges(graph, "nestedness", progress, target=target, reading=reading)
     with edges.phase("read"):
         held = read_whole(edges, chosen)
@@ -259,7 +275,7 @@ def nestedness(
     trades, comparisons = None, dict[str, Comparison]()
     if ensemble is not None:
         with edges.phase("samples"):
-            drawn = RandomGraphs(edges.graph, ensemble, samples, None)
+            drawn = RandomGraphs(edges.graph, ensemble, ensemble.samples, None)
             trades, comparisons = drawn.trades, _compare(fractions, drawn, chosen, edges)
     named = edges.graph.labelled
     overlaps = Vectors(sums, named)
@@ -267,7 +283,7 @@ def nestedness(
     found = Vectors(shares, named)
     edges.write(_columns(overlaps, found), {"measure": "nestedness"}, overwrite)
     return Nestedness(
-        fractions, overlaps, found, edges.describe(), edges.seconds, null, trades, comparisons, edges.output,
+        fractions, overlaps, found, edges.describe(), edges.seconds, ensemble, trades, comparisons, edges.output,
         edges.graph.held,
     )  # fmt: skip
 
@@ -298,6 +314,7 @@ def _compare(
             assert isinstance(graph, BipartiteGraph)
             found[at] = _take_means(graph, sum_overlaps(graph))
 
+    threads = threads if edges.n_edges >= _SERIAL_EDGES else 1
     costs = np.full(len(drawn), 1 + _DRAW_COST * edges.n_edges, np.int64)
     run_reported(costs, threads, lambda: None, draw, edges.report)
     return {

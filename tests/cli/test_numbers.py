@@ -45,6 +45,8 @@ BASE: dict[str, tuple[str, ...]] = {
     "measure robins-alexander": ("graph", *HERE),
     "measure latapy": ("graph",),
     "measure local": ("graph", *HERE),
+    "measure nestedness": ("graph", "--samples", "3"),
+    "measure cooccurrence": ("graph", "--layer", "u", *HERE),
     "measure maximum-clique": ("friends",),
     "measure maximal-biclique-top": ("graph",),
     "measure cohesion": ("graph", *HERE),

@@ -49,6 +49,8 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "cohesion": ("measure", "cohesion", "signed", *HERE),
     "top": ("measure", "top", "signed", "-n", "2", *HERE),
     "top edges": ("measure", "top", "signed", "-n", "2", "--per", "edge", *HERE),
+    "nestedness": ("measure", "nestedness", "signed", "--samples", "9"),
+    "co-occurrence": ("measure", "cooccurrence", "signed", "--layer", "u", *HERE),
     "maximum clique": ("measure", "maximum-clique", "friends"),
     "maximum clique per vertex": ("measure", "maximum-clique", "friends", "--per", "vertex"),
     "largest bicliques": ("measure", "maximal-biclique-top", "signed", "-n", "3"),

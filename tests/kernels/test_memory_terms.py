@@ -13,6 +13,7 @@ from papilio.motifs import (
     Biclique,
     Butterfly,
     Census,
+    Checkerboard,
     Clique,
     FourCycle,
     Granularity,
@@ -21,6 +22,7 @@ from papilio.motifs import (
     MaximalClique,
     Motif,
     Projection,
+    Togetherness,
 )
 from papilio.parts import PartSizes
 from papilio.registry import motif_row
@@ -66,6 +68,8 @@ CASES: dict[str, tuple[Motif, Listing | None]] = {  # every motif: tests/familie
     "balanced biclique": (BalancedBiclique(3, 3), None),
     "clique": (Clique(4), None),
     "four-cycle": (FourCycle(), None),
+    "checkerboard": (Checkerboard(), None),
+    "togetherness": (Togetherness("u"), None),
     "listed maximal clique": (MaximalClique(), Listing()),
     "maximal biclique": (MaximalBiclique(), None),
     "projection": (Projection("u"), None),
@@ -116,6 +120,8 @@ RECORDED: dict[str, tuple[tuple[int, ...], ...]] = {
         (329464, 269291904, 1657692, 809056, 18396480, 120356144),
     ),
     "four-cycle": ((431289, 0), (464473, 0)),
+    "checkerboard": ((447881, 0), (522545, 0), (127697, 778329), (185769, 794921)),
+    "togetherness": ((447881, 0), (522545, 0), (127697, 778329), (185769, 794921)),
     "listed maximal clique": (
         (202174499, 0, 849660, 809056, 53890664, 0),
         (251951164, 537546432, 849660, 809056, 16780416, 122376224),

@@ -12,7 +12,7 @@ import pytest
 
 from papilio.errors import InputError, StoreError
 from papilio.motifs import BalancedButterfly, Biclique, Butterfly, Motif, motif_to_json
-from papilio.storage.records import Digits, SignedInt, parse_json, read_json, read_record, write_record
+from papilio.storage.records import Digits, SignedDigits, SignedInt, parse_json, read_json, read_record, write_record
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,7 @@ class Outer:
     size: int
     shift: SignedInt
     total: Digits
+    part: SignedDigits
     share: float
     flag: bool
     side: Literal["u", "v"]
@@ -62,6 +63,7 @@ GOOD: dict[str, Any] = {
     "size": 2**200,
     "shift": -3,
     "total": str(10**100),
+    "part": str(-(10**100)),
     "share": 1,
     "flag": True,
     "side": "v",
@@ -83,13 +85,14 @@ def read(data: Any, kind: type = Outer) -> Any:
 def test_what_fits_comes_back_exactly() -> None:
     found = read({**GOOD, "free": [1, {"a": None}]})
     assert found == Outer(
-        2**200, -3, 10**100, 1.0, True, "v", None, -7, Inner("a", (1, 2.5)), (Inner("b"),), [1, 2],
+        2**200, -3, 10**100, -(10**100), 1.0, True, "v", None, -7, Inner("a", (1, 2.5)), (Inner("b"),), [1, 2],
         {"run": 0.5}, {(1, 2): 3, (2, 2): 2**100}, Biclique(3), [1, {"a": None}],
     )  # fmt: skip
     assert type(found.share) is float
     written = json.loads(json.dumps(write_record(found)))
-    assert (written["total"], written["cells"], written["motif"]) == (
+    assert (written["total"], written["part"], written["cells"], written["motif"]) == (
         GOOD["total"],
+        GOOD["part"],
         GOOD["cells"],
         motif_to_json(Biclique(3)),
     )
@@ -110,6 +113,9 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "null": ({"size": None}, r"size is None; expected an integer"),
     "word": ({"shift": "3"}, r"shift is '3'; expected an integer"),
     "number for digits": ({"total": 3}, r"total is 3; expected the digits of an integer, in quotes"),
+    "negative digits": ({"total": "-3"}, r"total is '-3'; expected the digits"),
+    "two signs": ({"part": "--3"}, r"part is '--3'; expected the digits"),
+    "a sign alone": ({"part": "-"}, r"part is '-'; expected the digits"),
     "other digits": ({"total": "٣"}, r"total is '٣'; expected the digits"),
     "spaces": ({"total": " 3"}, "expected the digits"),
     "underscore": ({"total": "1_0"}, "expected the digits"),

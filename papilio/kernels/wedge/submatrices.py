@@ -49,6 +49,8 @@ from papilio.storage.statistics import Degrees, count_three_paths, count_wedges
 
 Vectors = dict[str, NDArray[np.uint64]]
 
+_ONE, _TWO = np.uint64(1), np.uint64(2)
+
 
 def count_middles(degrees: Degrees) -> dict[str, int]:
     """Return the wedges by the layer of their middle."""
@@ -77,7 +79,7 @@ class PreparedSubmatrices(Prepared):
     butterflies: Any
     constant: int  # the same for all graphs with these degrees
     paths: int  # of three edges
-    vectors: Vectors  # what is added to twice the butterflies of each vertex, modulo 2^64
+    vectors: Vectors  # the rest of the count of each vertex, besides twice its butterflies, modulo 2^64
     decisions: tuple[Choice, ...]
 
     @property
@@ -113,48 +115,24 @@ class SubmatrixEngine(Engine):
             degrees, paths = self._count_paths(graph)
             middles = count_middles(degrees)
         constant = count_constant(motif, graph.n_edges, {"u": graph.n_u, "v": graph.n_v}, middles)
-        vectors = self._rest_of_vertices(graph, motif) if per == "vertex" else {}
+        vectors = _rest_of_vertices(self._take_to_host(graph), motif) if per == "vertex" else {}
         return PreparedSubmatrices(butterflies, constant, paths, vectors, butterflies.decisions)
 
     def _count_paths(self, graph: BipartiteGraph) -> tuple[Degrees, int]:
+        """Return the degrees and the paths of three edges, where the edges are."""
         if isinstance(graph.u, np.ndarray):
             degrees = Degrees(graph.degree_u, graph.degree_v)
         else:
             assert self.device is not None
             bincount = self.device.xp.bincount
             degrees = Degrees(bincount(graph.u, minlength=graph.n_u), bincount(graph.v, minlength=graph.n_v))
+        return degrees, count_three_paths(degrees, lambda: _slices_of(graph))
 
-        def edges() -> Iterator[Any]:
-            return zip(slices_of(graph.u), slices_of(graph.v), strict=True)
-
-        return degrees, count_three_paths(degrees, edges)
-
-    def _rest_of_vertices(self, graph: BipartiteGraph, motif: Motif) -> Vectors:
-        if not isinstance(graph.u, np.ndarray):
-            assert self.device is not None
-            graph = replace(graph, u=self.device.to_host(graph.u), v=self.device.to_host(graph.v))
-        sides = {"u": (graph.u, graph.degree_u), "v": (graph.v, graph.degree_v)}
-        found = count_wedges(
-            Degrees(graph.degree_u, graph.degree_v), lambda: zip(slices_of(graph.u), slices_of(graph.v), strict=True)
-        )
-        wedges = {"u": found.u.astype(np.uint64), "v": found.v.astype(np.uint64)}
-        _require_bound(graph, motif, found)
-        vectors = {}
-        for layer, other in (("u", "v"), ("v", "u")):
-            ends, degrees = sides[layer]
-            further = np.zeros(degrees.size, np.uint64)
-            for own, across in zip(slices_of(ends), slices_of(sides[other][0]), strict=True):
-                np.add.at(further, own, wedges[other][across])
-            d, w, n = degrees.astype(np.uint64), wedges[layer], np.uint64(sides[other][1].size)
-            pairs = _choose_two(degrees).astype(np.uint64)
-            if isinstance(motif, Checkerboard):
-                vectors[layer] = d * (np.uint64(graph.n_edges) - np.uint64(1) - w) - further
-            elif motif.layer == layer:  # type: ignore[attr-defined]
-                vectors[layer] = (n - d) * w + np.uint64(2) * pairs - further
-            else:
-                n = np.uint64(degrees.size)
-                vectors[layer] = n * pairs + pairs.sum(dtype=np.uint64) - (d - np.uint64(1)) * w - further
-        return vectors
+    def _take_to_host(self, graph: BipartiteGraph) -> BipartiteGraph:
+        if isinstance(graph.u, np.ndarray):
+            return graph
+        assert self.device is not None
+        return replace(graph, u=self.device.to_host(graph.u), v=self.device.to_host(graph.v))
 
     def work(self, prepared: PreparedSubmatrices) -> NDArray[np.int64]:
         return np.append(self.engine.work(prepared.butterflies), 1)
@@ -205,6 +183,36 @@ class SubmatrixGpu(SubmatrixEngine):
         from papilio.kernels.wedge.gpu import ButterflyGpu
 
         super().__init__(ButterflyGpu(device))
+
+
+def _slices_of(graph: BipartiteGraph) -> Iterator[Any]:
+    return zip(slices_of(graph.u), slices_of(graph.v), strict=True)
+
+
+def _rest_of_vertices(graph: BipartiteGraph, motif: Motif) -> Vectors:
+    """Return the rest of the count of each vertex, of degree d, besides twice its butterflies, modulo 2^64.
+
+    With w and z as above and m edges, for checkerboards d (m - 1 - w) - z. For togetherness of a layer opposite n
+    vertices, with W wedges between two vertices of the layer, (n - d) w + d (d - 1) - z at a vertex of the layer, and
+    n C(d, 2) + W - (d - 1) w - z at another one.
+    """
+    wedges = count_wedges(Degrees(graph.degree_u, graph.degree_v), lambda: _slices_of(graph))
+    _require_bound(graph, motif, wedges)
+    further = Degrees(np.zeros(graph.n_u, np.uint64), np.zeros(graph.n_v, np.uint64))
+    for u, v in _slices_of(graph):
+        np.add.at(further.u, u, wedges.v[v].astype(np.uint64))
+        np.add.at(further.v, v, wedges.u[u].astype(np.uint64))
+    vectors = {}
+    for layer, degrees in (("u", graph.degree_u), ("v", graph.degree_v)):
+        d, pairs = degrees.astype(np.uint64), _choose_two(degrees).astype(np.uint64)
+        w, z = getattr(wedges, layer).astype(np.uint64), getattr(further, layer)
+        if not isinstance(motif, Togetherness):
+            vectors[layer] = d * (np.uint64(max(graph.n_edges - 1, 0)) - w) - z
+        elif motif.layer == layer:
+            vectors[layer] = (np.uint64(graph.n_v if layer == "u" else graph.n_u) - d) * w + _TWO * pairs - z
+        else:
+            vectors[layer] = np.uint64(d.size) * pairs + pairs.sum() - (d - _ONE) * w - z
+    return vectors
 
 
 def _require_bound(graph: BipartiteGraph, motif: Motif, wedges: Degrees) -> None:
