@@ -1,5 +1,8 @@
 """The names of the package: what a type checker reads, and where ``__init__`` finds each when it is first used."""
 
+from papilio.api.cores import CoreTable as CoreTable
+from papilio.api.cores import core as core
+from papilio.api.cores import core_table as core_table
 from papilio.api.count import CensusResult as CensusResult
 from papilio.api.count import census as census
 from papilio.api.count import count as count

@@ -57,6 +57,8 @@ BASE: dict[str, dict[str, Any]] = {
     "cohesion_profile": {"graph": "graph", **HERE},
     "convert": {"input": "edges.txt", "output": "nothing"},
     "cooccurrence": {"graph": "graph", "layer": "u", **HERE},
+    "core": {"graph": "graph", "alpha": 1, "beta": 1, "engine": "cpu"},
+    "core_table": {"graph": "graph", "engine": "cpu", "threads": 1},
     "count": {"graph": "graph", "motif": "butterfly", **HERE},
     "decompose": {"graph": "graph", "kind": "wing", "engine": "cpu"},
     "enumerate": {

@@ -8,18 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack, overload
 
-from papilio.api.read import Graph, open_graph
-from papilio.arguments import TABLE_SUFFIXES, Count, Seed, checked, plural, read_argument
+from papilio.api.read import Graph, open_graph, save_graph
+from papilio.arguments import Count, Seed, checked, plural, read_argument
 from papilio.errors import InputError
 from papilio.kernels.null.ensemble import Ensemble
 from papilio.kernels.null.models import NullName
 from papilio.motifs import Butterfly, Clique
 from papilio.registry import motif_row
-from papilio.storage.answers import write_arrow
 from papilio.storage.files import check_file
 from papilio.storage.labelled import LabelledGraph
 from papilio.storage.reading import GraphOptions
-from papilio.storage.tables import check_table_file
 
 
 @checked
@@ -143,12 +141,8 @@ class RandomGraphs(Sequence[Graph]):
             If something exists at ``output``, unless it is a table and ``overwrite`` is set.
         """
         target = Path(read_argument("output", os.fspath(output), str))
-        if self._samples == 1 and target.suffix.lower() in TABLE_SUFFIXES:
-            check_table_file(target, overwrite)
-            write_arrow(target, self[0].to_arrow(), self._facts(0), overwrite=overwrite)
-            return [str(target)]
         if self._samples == 1:
-            return [str(self[0].save(target).path)]
+            return [save_graph(self[0], target, self._facts(0), overwrite=overwrite)]
         check_file(target, False)
         target.mkdir()
         digits = len(str(self._samples - 1))

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from numpy.typing import NDArray
 
-from papilio.arguments import checked, did_you_mean, plural, read_path
+from papilio.arguments import TABLE_SUFFIXES, checked, did_you_mean, plural, read_path
 from papilio.cluster.driver import run_directory
 from papilio.errors import InputError, StoreError, UnsupportedError
 from papilio.graph import BipartiteGraph, GraphKind, UnipartiteGraph
 from papilio.motifs import LAYER_FIELDS, Motif, PairSide, SizeOptions, read_motif
 from papilio.question import Question
+from papilio.storage.answers import write_arrow
 from papilio.storage.any_object import holds_triples, label_any
 from papilio.storage.device_objects import copy_to_host
 from papilio.storage.files import MANIFEST_NAME, filesystem_of, is_pipe, is_url, local_path, os_errors_named
@@ -38,6 +39,7 @@ from papilio.storage.reading import (
     warn_outside,
 )
 from papilio.storage.store import GraphStore, copy_store, write_store
+from papilio.storage.tables import check_table_file
 from papilio.tasks.job import hash_graph
 from papilio.tasks.worker_state import keep_graph
 
@@ -327,6 +329,19 @@ def _opened(store: GraphStore) -> Graph:
     if not is_url(store.path):
         graph._seen = _look_at(os.path.join(store.path, MANIFEST_NAME), {"kind": store.kind, "options": {}})
     return graph
+
+
+def save_graph(graph: Graph, target: Path, facts: Mapping[str, str], *, overwrite: bool = False) -> str:
+    """Write a graph to a store, or a table of its edges where the name has the suffix of one; return the path.
+
+    The metadata of a Parquet or Arrow file has the ``facts``. Raises StoreError if something exists at ``target``,
+    unless it is a table and ``overwrite`` is set.
+    """
+    if target.suffix.lower() not in TABLE_SUFFIXES:
+        return str(graph.save(target).path)
+    check_table_file(target, overwrite)
+    write_arrow(target, graph.to_arrow(), facts, overwrite=overwrite)
+    return str(target)
 
 
 def _write_labelled(graph: LabelledGraph, path: Path) -> GraphStore:

@@ -15,10 +15,10 @@ from papilio.cli.options import (
     BIPARTITE_STORE,
     CLUSTER_OPTIONS,
     COUNT_OPTIONS,
-    ENGINES,
     JOB_FLAG,
     JSON_FLAG,
     LAYER,
+    LOCAL_ENGINE_FLAG,
     RUN_OPTIONS,
     SEED,
     STORE,
@@ -374,11 +374,17 @@ _SHOWN_LEVELS = 5
 
 
 @click.command()
-@click.argument("kind", type=click.Choice(["wing", "tip"]))
+@click.argument("kind", type=click.Choice(["wing", "tip", "core"]))
 @BIPARTITE_STORE
 @click.option(
     "--layer", help="For tip: the layer whose vertices are peeled.", **LAYER
 )  # fmt: skip
+@click.option(
+    "--alpha", type=integer, metavar="N", help="For core of a bipartite graph: minimum degree of vertices of U."
+)
+@click.option(
+    "--beta", type=integer, metavar="N", help="For core of a bipartite graph: minimum degree of vertices of V."
+)
 @click.option(
     "--output", type=click.Path(allow_dash=True), metavar="DIR",
     help="Directory to create, for numbers and components as Parquet files; or a file for the numbers only, its "
@@ -387,10 +393,7 @@ _SHOWN_LEVELS = 5
 @FORMAT_FLAG
 @click.option("--overwrite", is_flag=True, help="Replace an existing decomposition or file.")
 @click.option("--no-hierarchy", is_flag=True, help="Compute only the numbers, not the components of every level.")
-@click.option(
-    "--engine", type=ENGINES, default="auto", show_default=True,
-    help="auto uses the first usable GPU; gpu never falls back to cpu.",
-)  # fmt: skip
+@LOCAL_ENGINE_FLAG
 @click.option(
     "--threads",
     type=integer,
@@ -399,8 +402,11 @@ _SHOWN_LEVELS = 5
 )
 @JSON_FLAG
 def decompose(store: str, no_hierarchy: bool, as_json: bool, **options: Any) -> None:
-    """Peel the bipartite graph STORE: the wing number of every edge (bitruss), or the tip number of every vertex of a
-    layer, and the dense parts at every level.
+    """Peel the graph STORE: the wing number of every edge (bitruss), the tip number of every vertex of a layer or the
+    core number of every vertex, and the dense parts at every level.
+
+    Wings and tips are of bipartite graphs. Cores are of unipartite graphs, or, with --alpha or --beta, of bipartite
+    ones: the number of a vertex is then the largest minimum degree of the other layer.
 
     The largest number goes to standard output, everything else to standard error. The command runs in this process, on
     all its processors or on its first GPU.
@@ -409,6 +415,8 @@ def decompose(store: str, no_hierarchy: bool, as_json: bool, **options: Any) -> 
     papilio decompose wing STORE --output wings
     papilio decompose wing STORE --format csv
     papilio decompose tip STORE --layer u --output tips
+    papilio decompose core STORE
+    papilio decompose core STORE --alpha 3 --format csv
     """
     target = take_target(options, as_json, makes_directories=True)
     with show_progress() as bar:
@@ -420,25 +428,23 @@ def decompose(store: str, no_hierarchy: bool, as_json: bool, **options: Any) -> 
 
 def _report(result: DecompositionResult) -> None:
     put(result.max_number)
-    from papilio.storage.layers import show_layer, show_sizes
+    from papilio.storage.layers import show_sizes
 
     graph, sizes = result.graph, result.level_sizes()
-    names = graph["provenance"]["layers"]
-    items = "edges" if result.layer is None else f"vertices of layer {show_layer(result.layer, names)}"
-    say(
-        f"{result.kind} numbers of {result.n_items:,} {items} in {show_sizes(graph['n_u'], graph['n_v'], names)}: "
-        f"largest {result.max_number:,}, distinct {len(sizes):,}"
-    )
+    items = result.items
+    if result.kind != "core":
+        items += f" in {show_sizes(graph['n_u'], graph['n_v'], graph['provenance']['layers'])}"
+    say(f"{result.question} numbers of {items}: largest {result.max_number:,}, distinct {len(sizes):,}")
     top = sorted(sizes)[-_SHOWN_LEVELS:]
     if top:
         say("highest: " + ", ".join(f"{level:,} of {sizes[level]:,}" for level in reversed(top)))
     if result.forest is not None:
         roots = int((result.forest.parents < 0).sum())
         say(f"components: nodes {result.forest.n_nodes:,}, trees {roots:,}")
-    say(
-        f"engine {result.engine}: ranges {result.ranges:,}, rounds {result.coarse_rounds:,} coarse and "
-        f"{result.fine_rounds:,} fine, supports changed {result.updates:,}"
-    )
+    ranges = f"ranges {result.ranges:,}, rounds {result.coarse_rounds:,} coarse and {result.fine_rounds:,} fine"
+    if result.kind == "core":
+        ranges = f"rounds {result.fine_rounds:,}"
+    say(f"engine {result.engine}: {ranges}, supports changed {result.updates:,}")
     say_seconds(result.seconds)
     if result.output is not None:
         say(f"numbers and components: {result.output}")

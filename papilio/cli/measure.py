@@ -1,5 +1,5 @@
-"""The commands that measure a graph: papilio measure robins-alexander, latapy, local, cohesion, top, nestedness,
-cooccurrence, maximum-clique, maximal-biclique-top.
+"""The commands that measure a graph: papilio measure robins-alexander, latapy, local, cohesion, core-table, top,
+nestedness, cooccurrence, maximum-clique, maximal-biclique-top.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 import papilio
+from papilio.api.cores import CoreTable
 from papilio.api.count import CensusResult
 from papilio.charts import require_matplotlib
 from papilio.cli.count import ensemble_options
@@ -20,6 +21,7 @@ from papilio.cli.options import (
     JOB_FLAG,
     JSON_FLAG,
     LAYER,
+    LOCAL_ENGINE_FLAG,
     RUN_OPTIONS,
     STORE,
     CommandGroup,
@@ -28,6 +30,7 @@ from papilio.cli.options import (
 )
 from papilio.cli.report import align, names_in, put, report_result, say, say_seconds, show_progress
 from papilio.cli.tables import RowTarget, answer_rows, take_target, with_rows
+from papilio.cluster.progress import Phases
 from papilio.errors import InputError, StoreError
 from papilio.measures.census_pairs import PAIR_ORDERS, CensusPairs, CensusVertices, PairOrder
 from papilio.measures.ecology import Cooccurrence, Nestedness
@@ -88,12 +91,13 @@ def _answer(
     *,
     writes_files: bool = False,
     to_arrow: Callable[[Any], Any] | None = None,
+    phases: Phases | None = None,
     **options: Any,
 ) -> None:
     """Measure a graph; write the result to standard output and how it was computed to standard error."""
     target = take_target(options, as_json, writes_files=writes_files)
     with show_progress() as bar:
-        result = measured(store, progress=bar, **options)
+        result = measured(store, progress=bar if phases is None else bar.follow(phases), **options)
 
     def report(result: Any) -> None:
         for line in lines(result):
@@ -161,6 +165,23 @@ def cohesion(**options: Any) -> None:
     minimum degree, and a number of edges whose removal is certain to disconnect it (0 if it is not connected).
     """
     _answer(papilio.cohesion_profile, _level_lines, **options)
+
+
+@measure.command("core-table")
+@STORE
+@LOCAL_ENGINE_FLAG
+@_THREADS
+@with_rows("the cores")
+@JSON_FLAG
+def core_table(**options: Any) -> None:
+    """The sizes of all (alpha, beta)-cores, or of all k-cores of a unipartite graph.
+
+    Each core has one row, at its largest alpha and beta: the (alpha, beta)-core of another pair is the largest one in
+    the rows with at least that alpha and beta. The command runs in this process.
+    """
+    from papilio.api.decompose import PHASES
+
+    _answer(papilio.core_table, _core_lines, phases=PHASES, **options)
 
 
 @measure.command()
@@ -301,6 +322,10 @@ def _cooccurrence_lines(result: Cooccurrence) -> list[str]:
 def _level_lines(result: CohesionProfile) -> list[str]:
     head = ["at least", "u", "v", "edges", "components", "largest", "least degree", "cut at most"]
     return align([head, *([str(value) for value in level.to_dict().values()] for level in result.levels)])
+
+
+def _core_lines(result: CoreTable) -> list[str]:
+    return align([[*result.columns], *([str(value) for value in row] for row in result.cores.tolist())])
 
 
 def _maximum_lines(result: MaximumClique) -> list[str]:

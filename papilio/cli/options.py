@@ -299,6 +299,12 @@ ENGINE_FLAG = click.option(
     help="auto uses GPUs if the workers have them; gpu never falls back to cpu.",
 )  # fmt: skip
 
+LOCAL_ENGINE_FLAG = click.option(
+    "--engine", type=ENGINES, default="auto", show_default=True,
+    help="auto uses the first usable GPU; gpu never falls back to cpu.",
+)  # fmt: skip
+"""The engine of commands that run in their own process."""
+
 SAME_ENGINE_FLAG = click.option("--engine", type=ENGINES, help="As for count; gpu never falls back to cpu.")
 
 TRUST_FLAG = click.option(

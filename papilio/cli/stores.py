@@ -1,4 +1,5 @@
-"""The commands that create, cache and describe graph stores: convert, cache, info, generate."""
+"""The commands that create, cache and describe graph stores: convert, cache, info, generate, randomize, core,
+partition."""
 
 from __future__ import annotations
 
@@ -7,18 +8,22 @@ import time
 from collections.abc import Sequence
 from dataclasses import MISSING, asdict, fields
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import click
 
 import papilio
+from papilio.api.decompose import PHASES
 from papilio.api.example import EXAMPLES, ExampleName
+from papilio.api.read import save_graph
 from papilio.arguments import plural, show_bytes
 from papilio.cli.motifs import MotifGroup, attribute_help, field_option
 from papilio.cli.options import (
     BUDGET_OPTIONS,
     JSON_FLAG,
     KIND_FLAG,
+    LOCAL_ENGINE_FLAG,
     SEED,
     STORE,
     THREADS,
@@ -268,6 +273,37 @@ def example(name: ExampleName | None, output: str | None, overwrite: bool) -> No
         scratch.write_text(graph.text, "utf-8")
     click.echo(target)
     say(f"{graph.holds}; {graph.source}")
+
+
+@click.command()
+@STORE
+@click.argument("output", type=click.Path())
+@click.option("-k", type=integer, metavar="N", help="Minimum degree of all vertices, for a unipartite graph.")
+@click.option("--alpha", type=integer, metavar="N", help="Minimum degree of vertices of U, for a bipartite graph.")
+@click.option("--beta", type=integer, metavar="N", help="Minimum degree of vertices of V, for a bipartite graph.")
+@LOCAL_ENGINE_FLAG
+@click.option("--threads", type=integer, metavar="N", help="Number of threads; all processors by default.")
+@click.option("--overwrite", is_flag=True, help="Replace an existing table.")
+@JSON_FLAG
+def core(store: str, output: str, as_json: bool, overwrite: bool, **options: Any) -> None:
+    """Write the k-core, or the (alpha, beta)-core, of the graph STORE: the largest subgraph with such degrees.
+
+    OUTPUT is a graph store, or a table of edges by its suffix (.csv, .tsv, .parquet, .json, .jsonl, .arrow). Its path
+    goes to standard output.
+
+    \b
+    papilio core STORE dense -k 20
+    papilio core STORE dense.csv --alpha 3 --beta 4
+    """
+    with show_progress() as bar:
+        found = papilio.core(store, progress=bar.follow(PHASES), **options)
+    facts = {f"papilio.{name}": str(options[name]) for name in ("k", "alpha", "beta") if options[name] is not None}
+    path = save_graph(found, Path(output), facts, overwrite=overwrite)
+    if as_json:
+        print_json({"path": path, "n_u": found.n_u, "n_v": found.n_v, "n_edges": found.n_edges})
+        return
+    put(path)
+    say(repr(found))
 
 
 @click.command(cls=MotifGroup, motif_flag=True)

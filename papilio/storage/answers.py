@@ -8,7 +8,8 @@ of the motif.
 
     _decomposition.json   the question, and the number of items and nodes; marks a decomposition
     edges.parquet         of wings: columns u, v (ids), u_label, v_label, wing, node; a row for each edge of the store
-    vertices.parquet      of tips: columns id, label (if the store has labels), tip, node; a row for each vertex
+    vertices.parquet      of tips: columns id, label (if the store has labels), tip, node; a row for each vertex. Of
+                          cores core in place of tip; of two layers first layer, u or v
     nodes.parquet         columns node, level, parent (null for a root), members, size; a row for each node
 """
 
@@ -323,46 +324,43 @@ def check_decomposition_path(path: str | os.PathLike[str], overwrite: bool) -> P
 def write_decomposition(
     path: str | os.PathLike[str],
     store: GraphStore,
-    *,
-    kind: Literal["wing", "tip"],
-    layer: Literal["u", "v"] | None,
-    numbers: NDArray[np.uint64],
-    item_nodes: NDArray[np.int32] | None,
+    asked: Mapping[str, Any],
+    places: Mapping[str, Columns],
     nodes: tuple[NDArray[np.uint64], NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]] | None,
+    *,
     overwrite: bool = False,
 ) -> None:
     """Write the numbers of all items, uint64 of shape (n_items,), and the forest if there is one.
 
-    ``layer`` is the layer of tips. ``item_nodes`` has the node of each item, -1 for none (null in the file); without it
-    there is no such column. ``nodes`` are levels, parents (-1 for none), members and sizes, each of shape (n_nodes,).
-    Raises StoreError if the directory cannot be written or the store cannot be read.
+    ``places`` has the columns of the vertices of each layer, or of the edges: the number, and ``node``, the node of
+    each item, -1 for none (null in the file). ``nodes`` are levels, parents (-1 for none), members and sizes, each of
+    shape (n_nodes,). Raises StoreError if the directory cannot be written or the store cannot be read.
     """
-    asked = {"kind": kind, "layer": layer}
     metadata = file_metadata(store.hash, **{"api.decompose": asked})
     with atomic_directory(path, overwrite, DECOMPOSITION_NAME) as scratch:
-        columns: dict[str, NDArray[Any]] = {kind: numbers}
-        if item_nodes is not None:
-            columns["node"] = _known(item_nodes)
-        name = "edges" if layer is None else "vertices"
-        places: dict[str, Columns] = {layer or "edge": columns}
-        write_columns(scratch / f"{name}.parquet", store, places, metadata, names_layer=False)
+        columns = {
+            place: {name: _known(each) if name == "node" else each for name, each in of.items()}
+            for place, of in places.items()
+        }
+        name = "edges" if "edge" in places else "vertices"
+        write_columns(scratch / f"{name}.parquet", store, columns, metadata, names_layer=len(places) > 1)
         if nodes is not None:
             levels, parents, members, sizes = nodes
             ids = np.arange(levels.size, dtype=np.int32)
-            columns = {
+            table: Columns = {
                 "node": ids,
                 "level": levels,
                 "parent": _known(parents),
                 "members": members,
                 "size": sizes,
             }
-            rows = (_arrays_of(columns, rows) for rows in _row_groups(levels.size))
-            schema = pa.schema(_fields_of(columns), metadata=metadata)
+            rows = (_arrays_of(table, rows) for rows in _row_groups(levels.size))
+            schema = pa.schema(_fields_of(table), metadata=metadata)
             write_tables(scratch / "nodes.parquet", schema, rows)
         described = {
             **asked,
             "graph_hash": store.hash,
-            "items": int(numbers.size),
+            "items": sum(int(next(iter(of.values())).size) for of in places.values()),
             "nodes": None if nodes is None else int(nodes[0].size),
         }
         (scratch / DECOMPOSITION_NAME).write_text(seal_json(described), encoding="utf-8")
@@ -547,6 +545,11 @@ def rows_table(rows: Sequence[Mapping[str, Any]], names: Sequence[str] = ()) -> 
     """
     columns = [_column(name, [row[name] for row in rows]) for name in (rows[0] if rows else names)]
     return pa.table([array for _, array in columns], schema=pa.schema([field for field, _ in columns]))
+
+
+def integer_table(columns: Columns) -> pa.Table:
+    """Return a table of columns of integers."""
+    return pa.table({name: pa.array(values) for name, values in columns.items()})
 
 
 def stack_tables(name: str, tables: Mapping[Any, pa.Table]) -> pa.Table:

@@ -24,6 +24,7 @@ from papilio.kernels.maximal.gpu_prober import compile_near
 from papilio.kernels.null.cpu import make_randomizer
 from papilio.kernels.null.models import NULL_NAMES, NullModel, NullName
 from papilio.kernels.null.small import SmallSamples
+from papilio.kernels.peel.core_table import list_cores
 from papilio.kernels.peel.decompose import decompose_graph
 from papilio.kernels.peel.phases import Layer, PeelingKind, ignore_report
 from papilio.kernels.project.cpu import ask_pairs
@@ -38,7 +39,7 @@ _SIDE, _WIDE, _LARGE, _SIZES = 10, 70, 90, (2, 3, 4, 6)
 """Sides of a graph, of one for pivots in matrices beyond 64 rows, and of one whose random graphs are drawn one by one;
 sizes of motifs. They use all kernels."""
 
-_PEELED: tuple[tuple[PeelingKind, Layer | None], ...] = (("wing", None), ("tip", "u"))
+_PEELED: tuple[tuple[PeelingKind, Layer | None], ...] = (("wing", None), ("tip", "u"), ("core", "u"))
 
 
 Tell = Callable[[str, float], None]
@@ -84,10 +85,14 @@ def list_compilations(engines: tuple[EngineName, ...]) -> Iterator[tuple[str, Ca
             yield (
                 f"{kind} numbers ({name})",
                 partial(
-                    decompose_graph, graph, kind, layer, name, threads=threads, memory_bytes=None, with_forest=True,
-                    report=ignore_report,
+                    decompose_graph, graph, kind, layer, name, least=1, threads=threads, memory_bytes=None,
+                    with_forest=True, report=ignore_report,
                 ),
             )  # fmt: skip
+        yield (
+            f"sizes of all cores ({name})",
+            partial(list_cores, graph, name, threads=threads, memory_bytes=None, report=ignore_report),
+        )
     if "cpu" in engines:
         asked = ask_pairs(graph, Projection("u"), 0, np.empty(0, np.int32), graph.degree_v)
         yield "rows of projections that a GPU finds (cpu)", partial(compile_completion, asked, graph.degree_u)

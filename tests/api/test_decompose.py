@@ -150,7 +150,7 @@ def test_what_stands_at_the_output_is_replaced_only_on_request(women: Path, tmp_
 @pytest.mark.parametrize(
     ("kind", "options", "message"),
     [
-        ("truss", {}, "expected wing or tip"),
+        ("truss", {}, "expected wing, tip or core"),
         ("tip", {}, "one layer: u, v or its name"),
         ("wing", {"layer": "u"}, "leave layer out"),
         ("wing", {"engine": "tpu"}, "expected auto, cpu or gpu"),

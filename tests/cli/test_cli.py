@@ -84,7 +84,7 @@ NO_GRAPHS = {"directory", "kind", "name", "output", "pattern", "root"}
 """Other arguments: directories of jobs and experiments, the kind of a decomposition, results, files, examples."""
 
 WITHOUT = {
-    ("decompose",): {"kind": "wing and tip numbers are of bipartite graphs"},
+    ("decompose",): {"kind": "follows from what is peeled: of cores, from --alpha and --beta"},
     ("project",): {"kind": "only bipartite graphs have two layers to project"},
     ("convert",): {"format": "the input is all it reads: its flag is --format"},
     ("scale", "count"): {"time": "--time is the time limit of Slurm: its flag is --time-column"},

@@ -51,12 +51,14 @@ def test_the_questions_are_of_all_families(engine: str) -> None:
 def test_what_is_compiled_ahead_is_not_compiled_again(compilations: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(warming, "MOTIF_ROWS", {"butterfly": MOTIF_ROWS["butterfly"]})
     monkeypatch.setattr(warming, "decompose_graph", lambda *args, **settings: None)
+    monkeypatch.setattr(warming, "list_cores", lambda *args, **settings: None)
     warm_engine.cache_clear()
     told: list[str] = []
-    assert warming.warm_everything(("cpu",), lambda what, seconds: told.append(what)) == 15
+    assert warming.warm_everything(("cpu",), lambda what, seconds: told.append(what)) == 17
     assert told == [
         *(f"butterfly per {per} (cpu)" for per in ("total", "vertex", "edge")),
-        "wing numbers (cpu)", "tip numbers (cpu)", "rows of projections that a GPU finds (cpu)",
+        "wing numbers (cpu)", "tip numbers (cpu)", "core numbers (cpu)", "sizes of all cores (cpu)",
+        "rows of projections that a GPU finds (cpu)",
         "rows that probes read from a GPU, bicliques (cpu)",
         "rows that probes read from a GPU, maximal bicliques (cpu)",
         *(f"samples of the null model {name}, bipartite (cpu)" for name in NULL_NAMES),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from papilio.graph import BipartiteGraph
+from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.peel.decompose import Decomposed, decompose_on_cpu, decompose_on_gpu
 from papilio.kernels.peel.gpu import PeelTuning
 from papilio.kernels.peel.phases import Forest, Layer, PeelingKind, ignore_report
@@ -29,7 +29,7 @@ class Decomposer:
     name : str
         Parameter of the fixture.
     run : callable
-        Of a graph, a kind and a layer.
+        Of a graph, a kind, a layer and, for cores, the least degree of that layer.
     max_examples : int
         Hypothesis examples per law.
     max_side : int
@@ -37,7 +37,7 @@ class Decomposer:
     """
 
     name: str
-    run: Callable[[BipartiteGraph, PeelingKind, Layer | None], Decomposed]
+    run: Callable[..., Decomposed]
     max_examples: int
     max_side: int
 
@@ -50,9 +50,15 @@ class Decomposer:
         if self.name == "emulator" and name != "southern-women":
             pytest.skip(f"{name} is too large for the emulator")
 
-    def numbers(self, graph: BipartiteGraph, kind: PeelingKind, layer: Layer | None = None) -> list[int]:
+    def numbers(
+        self,
+        graph: BipartiteGraph | UnipartiteGraph,
+        kind: PeelingKind,
+        layer: Layer | None = None,
+        least: int | None = None,
+    ) -> list[int]:
         """Return the numbers alone."""
-        found: list[int] = self.run(graph, kind, layer).peeled.numbers.tolist()
+        found: list[int] = self.run(graph, kind, layer, least).peeled.numbers.tolist()
         return found
 
 
@@ -65,7 +71,9 @@ def make_decomposer(name: str) -> Decomposer:
     if name == "cpu":
         return Decomposer(
             name,
-            lambda graph, kind, layer: decompose_on_cpu(graph, kind, layer, 2, None, True, ignore_report),
+            lambda graph, kind, layer=None, least=None: decompose_on_cpu(
+                graph, kind, layer, 2, None, True, ignore_report, least=least
+            ),
             60,
             12,
         )
@@ -74,7 +82,9 @@ def make_decomposer(name: str) -> Decomposer:
     examples, side = (60, 12) if name == "gpu" else (12, 8)
     return Decomposer(
         name,
-        lambda graph, kind, layer: decompose_on_gpu(device, graph, kind, layer, True, ignore_report, tuning=tuning),
+        lambda graph, kind, layer=None, least=None: decompose_on_gpu(
+            device, graph, kind, layer, True, ignore_report, tuning=tuning, least=least
+        ),
         examples,
         side,
     )

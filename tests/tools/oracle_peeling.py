@@ -1,17 +1,25 @@
-"""Wing and tip numbers by definition, and their components: slow, and no code shared with the package."""
+"""Wing, tip and core numbers by definition, and their components: slow, and no code shared with the package."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable
 from itertools import combinations
 
-from papilio.graph import BipartiteGraph
+from papilio.graph import BipartiteGraph, UnipartiteGraph
 from tests.tools.strategies import edge_list
 
 Edge = tuple[int, int]
 Butterfly = tuple[Edge, Edge, Edge, Edge]
 
-__all__ = ["components_of", "tip_butterflies", "tip_numbers", "wing_butterflies", "wing_numbers"]
+__all__ = [
+    "components_of",
+    "core_numbers",
+    "core_of",
+    "tip_butterflies",
+    "tip_numbers",
+    "wing_butterflies",
+    "wing_numbers",
+]
 
 
 def list_butterflies(edges: Collection[Edge]) -> list[tuple[int, int, int, int]]:
@@ -71,6 +79,40 @@ def tip_numbers(graph: BipartiteGraph) -> list[int]:
     """Return the tip number of every vertex of U."""
     numbers = _numbers(range(graph.n_u), tip_butterflies(edge_list(graph)))
     return [numbers[u] for u in range(graph.n_u)]
+
+
+def core_of(edges: Collection[tuple[Hashable, Hashable]], least: Callable[[Hashable], int]) -> set[Hashable]:
+    """Return the ends of the edges left once no vertex has fewer than its least number of edges, at least 1."""
+    left = set(edges)
+    while True:
+        ends = [end for edge in left for end in edge]
+        weak = {end for end in set(ends) if ends.count(end) < least(end)}
+        if not weak:
+            return set(ends)
+        left = {edge for edge in left if not weak & set(edge)}
+
+
+def core_numbers(graph: BipartiteGraph | UnipartiteGraph, layer: str | None = None, fixed: int = 1) -> list[int]:
+    """Return the core number of every vertex, V after U; vertices of ``layer`` need ``fixed`` edges."""
+    edges = core_edges(graph)
+    first_v = graph.n_u if isinstance(graph, BipartiteGraph) else 0
+    numbers = [0] * (first_v + graph.n_v)
+
+    def least(x: Hashable) -> int:
+        return fixed if layer is not None and (x < first_v) == (layer == "u") else k  # type: ignore[operator]
+
+    k = 1
+    while inside := core_of(edges, least):
+        for x in inside:
+            numbers[x] = k  # type: ignore[call-overload]
+        k += 1
+    return numbers
+
+
+def core_edges(graph: BipartiteGraph | UnipartiteGraph) -> list[tuple[int, int]]:
+    """Return the edges, with the vertices of V after those of U."""
+    first_v = graph.n_u if isinstance(graph, BipartiteGraph) else 0
+    return [(u, first_v + v) for u, v in zip(graph.u.tolist(), graph.v.tolist(), strict=True)]
 
 
 def components_of(

@@ -25,7 +25,7 @@ from papilio.kernels.threads import choose_threads
 
 if TYPE_CHECKING:
     from papilio.kernels.peel.core_gpu import CoreRowsGpu
-    from papilio.kernels.peel.gpu import PeelTuning
+    from papilio.kernels.peel.gpu import PeelIndex, PeelTuning
     from papilio.kernels.peel.gpu_index import BloomsGpu, PairsGpu
 
 
@@ -187,6 +187,7 @@ def decompose_on_gpu(
 
         build: Callable[[], Forest]
         peel: Callable[[], Peeled]
+        index: PeelIndex
         if kind == "core":
             rows = index_core_gpu(device, graph)
             fixed = fix_layer(rows.first_v, rows.n, layer, least)
@@ -194,12 +195,12 @@ def decompose_on_gpu(
         else:
             assert isinstance(graph, BipartiteGraph)
             if kind == "wing":
-                blooms = index_wing_gpu(device, graph)
-                build, index = partial(build_from_blooms, blooms), blooms
+                index = blooms = index_wing_gpu(device, graph)
+                build = partial(build_from_blooms, blooms)
             else:
                 assert layer is not None
-                pairs = index_tip_gpu(device, graph, layer)
-                build, index = partial(build_from_pairs, pairs), pairs
+                index = pairs = index_tip_gpu(device, graph, layer)
+                build = partial(build_from_pairs, pairs)
             peel = partial(peel_on_gpu, device, index, report, n_ranges, tuning)
         device.synchronize()
         index_s = perf_counter() - began

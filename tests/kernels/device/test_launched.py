@@ -15,6 +15,7 @@ from papilio.kernels.device.constants import with_constants
 from papilio.kernels.device.protocol import Device
 from papilio.kernels.null.gpu import make_randomizer_gpu
 from papilio.kernels.null.models import NullModel
+from papilio.kernels.peel.core_table import list_cores_on_gpu
 from papilio.kernels.peel.decompose import decompose_on_gpu
 from papilio.kernels.peel.phases import ignore_report
 from papilio.tasks.warming import list_questions
@@ -67,8 +68,10 @@ def test_all_that_is_launched_has_machine_code(arch: int, shared_kib: int) -> No
             items = np.arange(prepared.n_items)
             engine.prober(prepared).count(items, items.astype(np.uint64))
             engine.prober(prepared).walk(items, items.astype(np.uint64))
-    for kind, layer in (("wing", None), ("tip", "u")):
-        decompose_on_gpu(device, complete_graph("bipartite", _SIDE), kind, layer, True, ignore_report)
+    peeled = complete_graph("bipartite", _SIDE)
+    for kind, layer in (("wing", None), ("tip", "u"), ("core", "u")):
+        decompose_on_gpu(device, peeled, kind, layer, True, ignore_report, least=1)
+    list_cores_on_gpu(device, peeled, ignore_report)
     make_randomizer_gpu(device, complete_graph("bipartite", _SIDE), NullModel("degrees")).sample(1, 0)
     entries = [*building.list_entries(arch), *(building.list_entries(80) if arch == 86 else [])]
     built = {_name(*building.read_variant(entry)) for entry in entries}

@@ -118,7 +118,7 @@ class EngineAnswerer:
 
     def __call__(self, graph: Graph, question: Question, tuning: Mapping[str, Any], items: int | None = None) -> Answer:
         if question.peels:
-            return _answer_of(self._decompose(graph, question, tuning))
+            return _answer_of(self._decompose(graph, question, tuning), graph, question.peels)
         engine = self.make(question, tuning)
         prepared = engine.prepare(graph, question.motif, question.per)
         n = prepared.n_items if items is None else items
@@ -138,11 +138,12 @@ class EngineAnswerer:
         return answer_of(question, prepared.n_items, whole, sorted(row for _, rows in parts for row in rows))
 
     def _decompose(self, graph: Any, question: Question, tuning: Mapping[str, Any]) -> Decomposed:
-        asked: Any = ("wing", None) if question.peels == "wing" else ("tip", question.peels)
+        kind, _, layer = question.peels.rpartition(" ")
+        asked: Any = ("wing", None) if layer == "wing" else (kind or "tip", layer)
         if self.device is None:
-            return decompose_on_cpu(graph, *asked, tuning.get("cpu_threads", 1), None, True, ignore_report)
+            return decompose_on_cpu(graph, *asked, tuning.get("cpu_threads", 1), None, True, ignore_report, least=2)
         constants = _change(PeelTuning(), tuning)
-        return decompose_on_gpu(self.device, graph, *asked, True, ignore_report, tuning=constants)
+        return decompose_on_gpu(self.device, graph, *asked, True, ignore_report, tuning=constants, least=2)
 
 
 def _change(constants: Any, changes: Mapping[str, Any]) -> Any:
@@ -198,12 +199,19 @@ def answer_of(question: Question, n_items: int, partial: Partial, rows: Sequence
     return Answer(n_items, partial.n_items, partial.total, partial.cells, partial.vectors, checksum, listed)
 
 
-def _answer_of(found: Decomposed) -> Answer:
-    """Return numbers and forest."""
+def _answer_of(found: Decomposed, graph: Any, peels: str) -> Answer:
+    """Return numbers, of cores by layer, and forest."""
     numbers, forest = found.peeled.numbers, found.forest
     assert forest is not None
     names = ("item_nodes", "levels", "parents", "members", "sizes")
     return Answer(
         None, None, int(numbers.sum(dtype=np.uint64)), {},
-        {"number": numbers, **{name: getattr(forest, name) for name in names}},
+        {**numbers_by_place(graph, peels, numbers), **{name: getattr(forest, name) for name in names}},
     )  # fmt: skip
+
+
+def numbers_by_place(graph: Any, peels: str, numbers: Any) -> dict[str, Any]:
+    """Return the numbers of a decomposition: one vector, or one for each layer."""
+    if peels.startswith("core"):
+        return {"u": numbers[: graph.n_u], "v": numbers[graph.n_u :]}
+    return {"number": numbers}

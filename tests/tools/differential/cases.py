@@ -35,7 +35,8 @@ Size = Literal["tiny", "small", "large"]
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked, of a motif or, where ``peels`` is ``wing``, ``u`` or ``v``, of a decomposition."""
+    """What is asked, of a motif or, where ``peels`` is not empty, of a decomposition: ``wing``, the layer of tips, or
+    ``core`` and the layer whose vertices need two neighbours."""
 
     motif: Motif
     per: Granularity = "total"
@@ -173,7 +174,7 @@ def _ask_submatrices(random: Generator, motif: Motif) -> _Draw:
 
 
 def _ask_peeling(random: Generator) -> _Draw:
-    return _Draw(Question(Butterfly(), peels=_pick(random, "wing", "u", "v")), 4097, 20_000)
+    return _Draw(Question(Butterfly(), peels=_pick(random, "wing", "u", "v", "core u", "core v")), 4097, 20_000)
 
 
 def _draw_listing(random: Generator, n_layers: int) -> Listing:

@@ -18,7 +18,7 @@ from papilio.motifs import (
     Togetherness,
 )
 from papilio.registry import motif_row
-from tests.tools.differential.answers import Answer
+from tests.tools.differential.answers import Answer, numbers_by_place
 from tests.tools.differential.cases import Question
 from tests.tools.differential.graphs import Graph
 
@@ -192,10 +192,12 @@ def _peel(peels: str, m: int, n: int) -> tuple[Graph, Answer]:
     """Return a complete graph, whose vertices and edges go all at once."""
     u, v = np.divmod(np.arange(m * n), n)
     size, number = {
-        "wing": (m * n, (m - 1) * (n - 1)), "u": (m, (m - 1) * comb(n, 2)), "v": (n, (n - 1) * comb(m, 2))
+        "wing": (m * n, (m - 1) * (n - 1)), "u": (m, (m - 1) * comb(n, 2)), "v": (n, (n - 1) * comb(m, 2)),
+        "core u": (m + n, m if n > 1 else 0), "core v": (m + n, n if m > 1 else 0),
     }[peels]  # fmt: skip
-    numbers = {"number": np.full(size, number, np.uint64)}
-    return BipartiteGraph.from_edges(u, v, m, n), Answer(None, None, size * number, {}, numbers)
+    graph = BipartiteGraph.from_edges(u, v, m, n)
+    numbers = numbers_by_place(graph, peels, np.full(size, number, np.uint64))
+    return graph, Answer(None, None, size * number, {}, numbers)
 
 
 FORMS: Mapping[str, Callable[[Question, Generator, bool], tuple[Graph, Answer]]] = {

@@ -13,7 +13,7 @@ from papilio.kernels.exact import hash_rows, sum_hashes
 from papilio.registry import motif_row
 from tests.families.examples import Example, Row, example_of
 from tests.tools import oracle_peeling
-from tests.tools.differential.answers import Answer
+from tests.tools.differential.answers import Answer, numbers_by_place
 from tests.tools.differential.cases import Question
 from tests.tools.differential.graphs import Graph
 from tests.tools.strategies import edge_list
@@ -68,5 +68,8 @@ def _add_up(rows: Sequence[Row], graph: Any, per: str, example: Example) -> dict
 def _peel(graph: Any, peels: str) -> Answer:
     if peels == "v":
         graph = graph.swap_layers()
-    numbers = oracle_peeling.wing_numbers(graph) if peels == "wing" else oracle_peeling.tip_numbers(graph)
-    return Answer(None, None, sum(numbers), {}, {"number": np.array(numbers, np.uint64)})
+    if peels.startswith("core"):
+        numbers = oracle_peeling.core_numbers(graph, peels[-1], 2)
+    else:
+        numbers = oracle_peeling.wing_numbers(graph) if peels == "wing" else oracle_peeling.tip_numbers(graph)
+    return Answer(None, None, sum(numbers), {}, numbers_by_place(graph, peels, np.array(numbers, np.uint64)))

@@ -114,7 +114,7 @@ def _name(asked: Asked, to: list[NDArray[Any]]) -> Answer:
     if isinstance(graph, UnipartiteGraph):
         ends = np.sort(ends, axis=0)
     by_place = {"edge": np.lexsort((ends[1], ends[0])), "u": np.argsort(to[0]), "v": np.argsort(to[-1])}
-    by_place |= {"n": by_place["u"], "number": by_place["edge" if peels == "wing" else peels or "u"]}
+    by_place |= {"n": by_place["u"], "number": by_place["edge" if peels == "wing" else peels[-1:] or "u"]}
     vectors = {name: vector[by_place[name]] for name, vector in answer.vectors.items() if name in by_place}
     if isinstance(question.motif, Projection):  # its rows have vertices of one layer
         to = [to["uv".index(question.motif.layer)]]
@@ -140,7 +140,7 @@ def check_layers(asked: Asked) -> str:
     vectors = {"edge": answer.vectors.get("edge", order)[order]} | {
         name: answer.vectors.get(other, order) for name, other in (("u", "v"), ("v", "u"))
     }
-    if question.peels:
+    if "number" in answer.vectors:
         numbers = answer.vectors["number"]
         vectors = {"number": numbers[order] if question.peels == "wing" else numbers}
     is_one_layer = isinstance(question.motif, Projection)
@@ -156,7 +156,7 @@ def check_layers(asked: Asked) -> str:
 
 
 def _swap(question: Question) -> Question:
-    motif, other = question.motif, {"u": "v", "v": "u"}
+    motif, other = question.motif, {"u": "v", "v": "u", "core u": "core v", "core v": "core u"}
     if isinstance(motif, Biclique):
         motif = replace(motif, p=motif.q, q=motif.p, max_p=motif.max_q, max_q=motif.max_p)
     elif isinstance(motif, MaximalBiclique):
