@@ -1,4 +1,4 @@
-"""Butterflies: phases and rates on the named cases, or counts per vertex with several numbers of tiles of hub columns.
+"""Butterflies and 4-cycles: phases and rates on the named cases, or counts per vertex with several numbers of tiles of hub columns.
 
 python -m benchmarks.butterfly --engine gpu --data DATA --output benchmarks/results/butterfly-gpu.json
 python -m benchmarks.butterfly --engine gpu --data DATA --hub-tiles 0 1 16 --cases movielens-1m --rmat 16,3e7
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.cases import CASES, load_graph
+from benchmarks.cases import CASES, Case, load_graph
 from benchmarks.graphs import rmat_baseline
 from benchmarks.harness import (
     Measurement,
@@ -29,15 +29,24 @@ from benchmarks.harness import (
     show_ms,
 )
 from benchmarks.limits import wedge_limit_cpu, wedge_limit_gpu
-from papilio.graph import BipartiteGraph
+from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.engine import Partial
 from papilio.kernels.tuning import wedge_tuning
 from papilio.kernels.wedge.gpu import ButterflyGpu
-from papilio.motifs import GRANULARITIES, Butterfly
+from papilio.motifs import GRANULARITIES, Butterfly, FourCycle
 from papilio.registry import load_engine
 from papilio.storage.store import open_store
 
-_CPU_SKIPS = ("rb1",)
+_CPU_SKIPS = ("rb1", "ru1")
+
+CYCLES: tuple[Case, ...] = (
+    Case("email-Eu-core", 4_647_873),
+    Case("facebook_combined", 144_023_053),
+    Case("ca-AstroPh", 44_916_549),
+    Case("soc-Epinions1", 166_635_817),
+    Case("ru1", 247_898_088_913),
+)
+"""Unipartite graphs, with their 4-cycles: by products of sparse matrices, of ``ru1`` by the engine for CPUs."""
 
 
 _PARTS = 5
@@ -126,7 +135,7 @@ def main() -> int:
     """Run the requested cases; the exit status is 1 when a count is wrong."""
     parser = make_parser(__doc__)
     parser.add_argument("--engine", choices=("cpu", "gpu"), required=True)
-    parser.add_argument("--cases", help="comma-separated names; by default all (rb1 only on a GPU)")
+    parser.add_argument("--cases", help="comma-separated names; by default all (rb1, ru1 only on a GPU)")
     parser.add_argument("--per", default=",".join(GRANULARITIES), help="comma-separated granularities")
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--hub-tiles", type=int, nargs="+", help="compare maximum tiles of hub columns, 0 for none")
@@ -138,7 +147,7 @@ def main() -> int:
     wanted = options.cases.split(",") if options.cases else None
     limit = wedge_limit_gpu() if options.engine == "gpu" else wedge_limit_cpu()
     rows: list[Measurement] = []
-    for case in CASES:
+    for case in (*CASES, *CYCLES):
         if case.name not in wanted if wanted else options.engine == "cpu" and case.name in _CPU_SKIPS:
             continue
         graph = load_graph(case.name, options.data)
@@ -151,7 +160,7 @@ def main() -> int:
                     measure(
                         case.name,
                         graph,
-                        Butterfly(),
+                        FourCycle() if isinstance(graph, UnipartiteGraph) else Butterfly(),
                         options.engine,
                         per,
                         limit=limit,

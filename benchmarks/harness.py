@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from math import inf
 from multiprocessing.connection import Connection
@@ -26,7 +26,7 @@ from time import perf_counter, process_time
 from typing import Any, TypeVar
 
 import papilio
-from papilio.graph import BipartiteGraph
+from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.engine import EngineName
 from papilio.motifs import Granularity, Motif
 from papilio.registry import load_engine
@@ -139,7 +139,7 @@ def _timed(function: Callable[[], Any], repeats: int, wait: Callable[[], None]) 
 
 def measure(
     name: str,
-    graph: BipartiteGraph,
+    graph: BipartiteGraph | UnipartiteGraph,
     motif: Motif,
     engine_name: EngineName,
     per: Granularity,
@@ -165,7 +165,7 @@ def measure(
         xp = engine.device.xp
         (u, v), seconds["copy"] = _timed(lambda: (xp.asarray(graph.u), xp.asarray(graph.v)), repeats, wait)
         sign = None if graph.sign is None else xp.asarray(graph.sign)
-        graph = BipartiteGraph(graph.n_u, graph.n_v, u, v, sign)
+        graph = replace(graph, u=u, v=v, sign=sign)
     engine.run(engine.prepare(graph, motif, per), 0, 0)
     prepared, seconds["prepare"] = _timed(lambda: engine.prepare(graph, motif, per), repeats, wait)
     engine.run(prepared, 0, prepared.n_items)
@@ -188,7 +188,7 @@ def measure(
         seconds["processor"] = spent / repeats
     seconds["after_copy"] = seconds["prepare"] + seconds["run"]
     correct = partial.total == expected and all(
-        _exact_sum(vector) == (4 if name == "edge" else 2) * expected for name, vector in partial.vectors.items()
+        _exact_sum(vector) == (2 if name in ("u", "v") else 4) * expected for name, vector in partial.vectors.items()
     )
     return Measurement(
         name, engine_name, per, graph.n_edges, partial.work, partial.total, correct, seconds, kernels, limit,

@@ -27,6 +27,7 @@ from papilio.measures.values import (
     LatapyClustering,
     LocalClustering,
     RobinsAlexander,
+    local_columns,
 )
 from papilio.motifs import Butterfly, Clique, FourCycle
 from papilio.parts import Layer
@@ -167,7 +168,7 @@ def local_clustering(
     found = LocalClustering(
         per, Vectors(values, named), counted.vectors, Vectors(paths, named), counted, edges.seconds, edges.output
     )
-    edges.write(found.columns(), {"measure": f"local per {per}"}, overwrite)
+    edges.write(local_columns(found), {"measure": f"local per {per}"}, overwrite)
     return replace(found, seconds=edges.seconds)
 
 

@@ -21,7 +21,7 @@ from papilio.errors import InputError
 from papilio.graph import GraphKind
 from papilio.kernels.exact import require_room
 from papilio.measures.levels import CohesionLevel
-from papilio.motifs import Butterfly, Granularity, MaximalBiclique, motif_to_json
+from papilio.motifs import Granularity, MaximalBiclique, motif_to_json
 from papilio.storage.answers import (
     Answer,
     Columns,
@@ -247,19 +247,7 @@ class LocalClustering(_Clustering):
 
         The other columns are butterflies (or four_cycles), three_paths, closed and, for vertices, square.
         """
-        return columns_table(self.held, self.columns(), names_layer="n" not in self.values)
-
-    def columns(self) -> dict[str, Columns]:
-        """Return the columns of each layer, or of the edges, by id."""
-        name = "butterflies" if isinstance(self.counted.motif, Butterfly) else "four_cycles"
-        return {
-            place: {
-                name: self.butterflies.by_id(place),
-                "three_paths": self.three_paths.by_id(place),
-                **self.values.by_id(place),
-            }
-            for place in self.values
-        }
+        return columns_table(self.held, local_columns(self), names_layer="n" not in self.values)
 
     def top(self, n: int = 10, *, by: Literal["closed", "square"] = "closed") -> tuple[TopValue, ...]:
         """Return the ``n`` vertices of each layer, or edges, with the largest values above 0, with their labels."""
@@ -273,6 +261,19 @@ class LocalClustering(_Clustering):
         """Return everything but the values as one JSON object; integers in full."""
         places = {place: asdict(summary) for place, summary in self.summaries().items()}
         return describe_as_json("local", self, per=self.per, places=places)
+
+
+def local_columns(found: LocalClustering) -> dict[str, Columns]:
+    """Return the columns of each layer, or of the edges, by id."""
+    name = "butterflies" if found.graph["kind"] == "bipartite" else "four_cycles"
+    return {
+        place: {
+            name: found.butterflies.by_id(place),
+            "three_paths": found.three_paths.by_id(place),
+            **found.values.by_id(place),
+        }
+        for place in found.values
+    }
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -287,7 +287,7 @@ def cut_wedges(
     with (
         cut_run(store, output, motif, request, progress) as run,
         run.write_rows(
-            request.host_bytes, with_edges=request.per == "edge", one_layer=isinstance(motif, FourCycle)
+            request.host_bytes, with_edges=request.per == "edge", one_layer=store.kind == "unipartite"
         ) as disk,
     ):
         run.lap("rows")
@@ -308,7 +308,7 @@ def cut_wedges(
             nothing=f"no two vertices can be in a {motif.title}",
             strategy=plan.strategy,
             reason=plan.reason,
-            layer="u" if isinstance(motif, FourCycle) else None,
+            layer=None if store.kind == "bipartite" else "u",
         )
 
 

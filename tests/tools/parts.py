@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.graph import BipartiteGraph
+from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.engine import Partial
 from papilio.kernels.rows.index import WedgeIndex, index_wedges
+from papilio.kernels.wedge.cycles import index_layer
 from papilio.parts import CliquePart, EndBlock, Layer, Part, StartBlock, WedgePart
 
 __all__ = [
@@ -110,14 +112,27 @@ def _split(values: Sequence[int], count: int) -> list[list[int]]:
     return [[int(value) for value in part] for part in np.array_split(np.array(values, np.int64), count)]
 
 
+def _index(graph: BipartiteGraph | UnipartiteGraph, with_edges: bool) -> tuple[WedgeIndex, tuple[Layer, ...]]:
+    """Return the index of a graph, and the layers of starts; V alone, which has the middles too, if unipartite."""
+    if isinstance(graph, BipartiteGraph):
+        return index_wedges(graph, with_edge_ids=with_edges), LAYERS
+    index = index_layer(graph, with_edge_ids=with_edges)
+    return replace(index, order_u=index.order_v, edge_ids=index.edge_ids % max(1, graph.n_edges)), ("v",)
+
+
 def cut_grid(
-    graph: BipartiteGraph, start_blocks: int, end_blocks: int, per: str = "total", *, lean: bool = False
+    graph: BipartiteGraph | UnipartiteGraph,
+    start_blocks: int,
+    end_blocks: int,
+    per: str = "total",
+    *,
+    lean: bool = False,
 ) -> list[WedgePart]:
     """Return the pairs of blocks of starts and blocks of ends, of both layers, that can have a wedge."""
     edges = per == "edge"
-    index = index_wedges(graph, with_edge_ids=edges)
+    index, layers = _index(graph, edges)
     parts = []
-    for layer in LAYERS:
+    for layer in layers:
         size = index.n_u if layer == "u" else index.n_v
         starts = [
             start_block(index, layer, ranks, with_edges=edges, lean=lean)
@@ -130,13 +145,15 @@ def cut_grid(
     return parts
 
 
-def cut_closures(graph: BipartiteGraph, groups: int, seed: int, per: str = "total") -> list[WedgePart]:
+def cut_closures(
+    graph: BipartiteGraph | UnipartiteGraph, groups: int, seed: int, per: str = "total"
+) -> list[WedgePart]:
     """Return random groups of starts, each with all its ends by its middles."""
     edges = per == "edge"
-    index = index_wedges(graph, with_edge_ids=edges)
+    index, layers = _index(graph, edges)
     random = np.random.default_rng(seed)
     parts = []
-    for layer in LAYERS:
+    for layer in layers:
         ranks = np.array(starts_of(index, layer), np.int64)
         group = random.integers(0, groups, ranks.size)
         for number in range(groups):
@@ -169,13 +186,16 @@ def vector_ids(part: Part, per: str) -> dict[str, NDArray[Any]]:
 
 
 def add_vectors(
-    graph: BipartiteGraph, per: str, partials: Iterable[tuple[Part, Partial]]
+    graph: BipartiteGraph | UnipartiteGraph, per: str, partials: Iterable[tuple[Part, Partial]]
 ) -> dict[str, NDArray[np.uint64]]:
     """Return the vectors of the whole graph: local ones added where their ids are."""
-    sizes = {"total": {}, "vertex": {"u": graph.n_u, "v": graph.n_v}, "edge": {"edge": graph.n_edges}}[per]
+    vertices = {"n": graph.n} if isinstance(graph, UnipartiteGraph) else {"u": graph.n_u, "v": graph.n_v}
+    sizes = {"total": {}, "vertex": vertices, "edge": {"edge": graph.n_edges}}[per]
     sums = {name: np.zeros(size, np.uint64) for name, size in sizes.items()}
     for part, partial in partials:
         ids = vector_ids(part, per)
+        if "n" in sizes:
+            ids = {"n": np.concatenate((ids["v"], ids["u"]))}  # starts and ends, then middles
         assert {name: vector.shape for name, vector in partial.vectors.items()} == {
             name: values.shape for name, values in ids.items()
         }

@@ -240,7 +240,6 @@ def _count_cliques(asked: Asked, engine: Any, n: int, *, outer: bool) -> Partial
 def _count_wedges(asked: Asked, engine: Any, n: int) -> Partial:
     """Return half of both ways of cutting."""
     graph, motif, per = asked.case.graph, asked.case.question.motif, asked.case.question.per
-    assert isinstance(graph, BipartiteGraph)
     cut = cut_grid(graph, n, 2, per) + cut_closures(graph, n, asked.case.number, per)
     ran = [(part, engine.run(prepared, 0, prepared.n_items)) for part in cut
            for prepared in [engine.prepare(part, motif, per)]]  # fmt: skip
@@ -261,6 +260,7 @@ def _count_roots(asked: Asked, engine: Any, n: int, cutter: Callable[..., Any]) 
 
 PARTED: Mapping[str, Callable[[Asked, Any, int], Partial]] = {
     "wedges": _count_wedges,
+    "cycles": _count_wedges,
     "roots": partial(_count_roots, cutter=cut_by_definition),
     "maximal-bicliques": partial(_count_roots, cutter=cut_maximal_by_definition),
     "cliques": partial(_count_cliques, outer=False),
