@@ -25,6 +25,12 @@ SILENT_BEATS = 10
 MOST_LOOK_S = 2.0
 """Silence that a look at the workers can add: this process may have been stopped since the last one."""
 
+NONE_HEARD = (
+    "papilio: no worker has answered for %.0f s; waiting until one does. The run ends when Dask has given up all of "
+    "them (after distributed.scheduler.worker-ttl, by default 5 minutes) and no other one comes; a job directory keeps "
+    "completed work"
+)
+
 _LOG = logging.getLogger("papilio")
 
 
@@ -47,12 +53,14 @@ class Silences:
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock, self._looked_at = clock, clock()
         self._silent: set[str] = set()
+        self._hears_none = False
         self._heard: dict[str, tuple[float, float]] = {}  # time of the last heartbeat, and the silence seen since
 
     def look(self, heard_at: Mapping[str, float]) -> set[str]:
         """Return the silent workers, given when each was last heard by the clock of the scheduler; warn of new ones.
 
-        None is silent if no worker is heard: nobody could take over, and the scheduler itself may be busy.
+        If no worker is heard, a warning says how long the run waits, and none is returned as silent: nobody could take
+        over, and the scheduler itself may be busy.
         """
         now = self._clock()
         looked_s, self._looked_at = min(now - self._looked_at, MOST_LOOK_S), now
@@ -62,8 +70,12 @@ class Silences:
             self._heard[address] = last, silent_s + looked_s if known == last else 0.0
         limit_s = max(SILENCE_S, SILENT_BEATS * heartbeat_interval(len(heard_at)))
         silent = {address for address, (_, silent_s) in self._heard.items() if silent_s >= limit_s}
-        if len(silent) == len(heard_at):
-            silent = set()
+        hears_none = 0 < len(silent) == len(heard_at)
+        if hears_none != self._hears_none:
+            self._hears_none = hears_none
+            _LOG.warning(NONE_HEARD % limit_s if hears_none else "papilio: a worker answers again")
+        if hears_none:
+            return set()
         for address in silent - self._silent:
             _LOG.warning(
                 "papilio: worker %s has not answered for %.0f s; the others do its work until it does", address, limit_s

@@ -8,7 +8,7 @@ from threading import Event
 import pytest
 
 from papilio.cluster import silence
-from papilio.cluster.silence import MOST_LOOK_S, SILENCE_S, Silences, waiting_named
+from papilio.cluster.silence import MOST_LOOK_S, NONE_HEARD, SILENCE_S, Silences, waiting_named
 
 
 class Clock:
@@ -63,9 +63,21 @@ def test_clocks_need_not_agree(clock: Clock, silences: Silences, shift_s: float)
         assert not silences.look({"heard": clock.now + shift_s, "late": clock.now - shift_s})
 
 
-def test_nobody_is_silent_where_nobody_is_heard(clock: Clock, silences: Silences) -> None:
-    assert look(silences, clock, 60, one=0.0, other=0.0) == set()
-    assert look(silences, clock, 1, one=0.0, other=NOW) == {"one"}
+def test_nobody_is_silent_where_nobody_is_heard(
+    clock: Clock, silences: Silences, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One warning says what the run waits for, another one that this is over; who was silent before still is."""
+    assert look(silences, clock, 20, early=0.0, late=NOW) == {"early"}
+    caplog.clear()
+    assert look(silences, clock, 60, early=0.0, late=0.0) == set()
+    assert look(silences, clock, 1, early=0.0, late=NOW) == {"early"}
+    assert look(silences, clock, 1, early=NOW, late=NOW) == set()
+    assert look(silences, clock, 1) == set()
+    assert [record.getMessage() for record in caplog.records] == [
+        NONE_HEARD % SILENCE_S,
+        "papilio: a worker answers again",
+        "papilio: worker early answers again",
+    ]
 
 
 def test_a_pause_of_this_process_makes_nobody_silent(clock: Clock, silences: Silences) -> None:

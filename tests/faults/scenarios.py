@@ -185,6 +185,17 @@ def stop_for_ever(lab: Laboratory) -> list[Count]:
     return [started]
 
 
+def stop_all_for_some_time(lab: Laboratory) -> list[Count]:
+    """Stop both workers, so that nobody takes over, until the user is told."""
+    started = begin(lab)
+    for name in WORKERS:
+        lab.signal(name, signal.SIGSTOP)
+    started.wait_until(lambda: "no worker has answered" in started.messages(), "a warning")
+    for name in WORKERS:
+        lab.signal(name, signal.SIGCONT)
+    return [started]
+
+
 def kill_scheduler(lab: Laboratory) -> list[Count]:
     """Kill the scheduler; start it and the workers again when the client has ended."""
     job = lab.new_job()
@@ -291,6 +302,7 @@ SCENARIOS = {
     "bad-link": Scenario(f"{LOSS:.0%} of packets lost and {DELAY_S * 1e3:.0f} ms of delay, each way", degrade_link),
     "stop-short": Scenario(f"SIGSTOP of a worker and its nanny for {STOP_S:.0f} s", stop_for_some_time),
     "stop": Scenario("SIGSTOP of a worker and its nanny for ever", stop_for_ever),
+    "stop-all": Scenario("SIGSTOP of both workers until the user is told", stop_all_for_some_time),
     "kill-workers": Scenario("kill -9 of the workers in turn, again and again", kill_again_and_again),
     "kill-bad-link": Scenario("kill -9 of a worker, the link of the other one bad", kill_on_a_bad_link),
     "kill-scheduler": Scenario("kill -9 of the scheduler, then resumed", kill_scheduler),

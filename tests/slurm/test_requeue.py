@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import papilio
 from papilio.cluster.sbatch import parse_time
 from papilio.storage.store import GraphStore
 from tests.conftest import ROOT
-from tests.slurm.conftest import Slurm, assert_nothing_is_left, run_slurm
+from tests.slurm.conftest import START, Slurm, assert_nothing_is_left, run_slurm
 from tests.tools.fake_driver import build_driver, fake_uuid
 
 pytestmark = pytest.mark.slurm
@@ -153,6 +154,50 @@ def test_a_job_that_slurm_ends_keeps_its_running_leases(end: str, slurm: Slurm, 
     else:
         assert (fields["JobState"], fields["ExitCode"]) == ("COMPLETED", "0:0"), slurm.output()
         assert answer_of(slurm, job)["count"] == BUTTERFLIES
+    assert_nothing_is_left(slurm)
+
+
+def fail_node(job: str, node: str) -> None:
+    """Kill the daemon of a node and all of a job on it, and let the controller notice, as when a node goes down."""
+    daemon = Path(os.environ["SLURM_CONF"]).with_name(f"slurmd-{node}.pid")
+    psutil.Process(int(daemon.read_text())).kill()
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            variables = process.environ()
+            if (variables.get("SLURM_JOB_ID"), variables.get("SLURMD_NODENAME")) == (job, node):
+                process.kill()
+    down = ["scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=test"]
+    subprocess.run(down, check=True, timeout=120)
+
+
+@pytest.fixture
+def mended() -> Iterator[None]:
+    """Start the nodes again that a test let fail."""
+    yield
+    folder = Path(os.environ["SLURM_CONF"]).parent
+    for node in ("one", "two"):
+        if not psutil.pid_exists(int((folder / f"slurmd-{node}.pid").read_text())):
+            subprocess.run([str(START), "node", str(folder), node], check=True, timeout=180)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("mended")
+@pytest.mark.parametrize(("node", "n_nodes"), [("two", 2), ("one", 1)], ids=["of workers", "of the scheduler"])
+def test_a_node_that_goes_down_costs_time_only(node: str, n_nodes: int, slurm: Slurm, store: str) -> None:
+    """The job goes on without a node of workers; Slurm queues it again when it loses the node of the script."""
+    job_folder = slurm.folder / "durable job"
+    flags = ["--nodes", str(n_nodes), "--time", "60", "--json", "--job", str(job_folder), "--requeue", "1"]
+    job = slurm.submit(slurm.render(store, *flags, *MEMORY))
+    wait_for_lease(slurm, job)
+    assert slurm.show(job)["BatchHost"] == "one"
+    fail_node(job, node)
+    before = status(job_folder)
+    assert 0 < before["items_done"] < before["items"]
+    end = slurm.wait_end(job, 300)
+    assert (end["JobState"], end["ExitCode"], end["Restarts"]) == ("COMPLETED", "0:0", str(2 - n_nodes)), slurm.output()
+    answer = answer_of(slurm, job)
+    assert answer["count"] == BUTTERFLIES
+    assert n_nodes == 2 or answer["job"]["leases_before"] >= before["leases"]
     assert_nothing_is_left(slurm)
 
 
