@@ -47,7 +47,7 @@ def _add_wedges(rows: WedgeRows, first: Index, start: Index, stop: Index, counte
             counters[met[place]] = np.uint32(0)
 
 
-def count_redundant_pairs(graph: BipartiteGraph, threads: int | None = None) -> dict[Layer, Ints]:
+def count_redundant_pairs(graph: BipartiteGraph, threads: int | None = None) -> dict[str, Ints]:
     """Return, by layer and id, the pairs of neighbours with another common neighbour; signs are ignored."""
     index = index_wedges(graph)
     return {"u": _count_layer(index, "u", threads), "v": _count_layer(index, "v", threads)}
