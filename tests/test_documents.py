@@ -41,6 +41,7 @@ DOCUMENTS = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.g
 def commands_in(document: Path) -> Iterator[list[str]]:
     """The words after ``papilio`` of every command that stands on lines of its own, without what is said beside it."""
     text = document.read_text(encoding="utf-8").replace("\\\n", " ")
+    text = re.sub(r"^```r\n.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)  # code of R
     for line in re.findall(r"^ {0,4}papilio (\S.*)$", text, re.MULTILINE):
         line = re.sub(r"\[.*?\]", "", line)  # what may be left out
         command = re.split(r"\s{2,}\S* ?\S|\s{3,}|\s#", line + " ")[0]
