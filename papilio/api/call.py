@@ -268,7 +268,9 @@ class Call(ABC, Generic[Result]):
 
                 spec = replace(self.spec, partition=job.partition, budget=job.budget)
                 settings = settings_of(self.cluster, self.engine, self.workers, self.target)
-                session = held.enter_context(JobSession(self.job, spec, self.graph.path, settings))
+                session = held.enter_context(
+                    JobSession(self.job, spec, self.graph.path, settings, self.graph.converted_file)
+                )
             return self.run(executor, job, session)
 
     def place(self) -> tuple[Executor, JobSpec]:

@@ -9,7 +9,7 @@ from typing import Any, Unpack
 
 from papilio.api.call import enter_executor
 from papilio.api.count import count
-from papilio.api.listing import resume_listing
+from papilio.api.listing import resume_listing, source_of
 from papilio.api.partition import fit_job
 from papilio.api.plan import call_of
 from papilio.api.read import AskedOptions
@@ -165,7 +165,7 @@ def resume_job(
     if job.listing is not None:
         return resume_listing(directory, **where)
     run = count if job.ensemble is None else significance
-    return run(directory.source, job.motif, output=settings["output"], **where, **directory.arguments)
+    return run(source_of(directory), job.motif, output=settings["output"], **where, **directory.arguments)
 
 
 @checked

@@ -12,7 +12,7 @@ from typing import Any, Unpack, overload
 from papilio.api.iterate import Rows
 from papilio.api.listing_call import ListingCall
 from papilio.api.projection_call import ProjectionCall
-from papilio.api.read import AskedOptions, ask, open_graph
+from papilio.api.read import AskedOptions, ask, open_graph, read
 from papilio.arguments import Count, Workers, checked, names_table
 from papilio.cluster.driver import run_directory
 from papilio.cluster.events import Progress
@@ -200,11 +200,19 @@ def plan_listing(
     ).plan()  # fmt: skip
 
 
+def source_of(directory: JobDirectory) -> Any:
+    """Return the graph of a job: its store, or the file that was converted, if its conversion has been cleared."""
+    if directory.converted_file is None or directory.source is None or os.path.exists(directory.source):
+        return directory.source
+    file, reading = directory.converted_file
+    return read(file, **reading)
+
+
 def resume_listing(directory: JobDirectory, **where: Any) -> ListingResult:
     """Resume the listing of a job directory; called by :func:`papilio.resume_job`."""
     target = Path(directory.settings["output"])
     question = directory.job
-    graph = open_graph(directory.source, question.row.graph_kind, {}, question.of_layers)
+    graph = open_graph(source_of(directory), question.row.graph_kind, {}, question.of_layers)
     return _class_of(question)(graph, question, target, job=directory.root, **where).execute()
 
 

@@ -122,6 +122,13 @@ class Graph:
         return self.store.path if is_url(self.store.path) else os.path.abspath(self.store.path)
 
     @property
+    def converted_file(self) -> tuple[str, dict[str, Any]] | None:
+        """The file of edges whose conversion this is, with the options of :func:`read`; None for other graphs."""
+        if self._file is None or self._seen is None:
+            return None
+        return self._file, {"kind": self._seen["kind"], **self._seen["options"]}
+
+    @property
     def name(self) -> str:
         return "the graph in memory" if self.store is None else self.store.path
 

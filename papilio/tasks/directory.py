@@ -85,6 +85,10 @@ class _Description:
     job: JobSpec
     plan_key: str | None
     settings: _Settings
+    # The file of edges whose conversion in the cache is the source, and how it was read, as JSON; jobs of earlier
+    # versions have none.
+    file: str | None = None
+    reading: str = "{}"
 
 
 class JobDirectory(Previewed):
@@ -129,6 +133,12 @@ class JobDirectory(Previewed):
     def settings(self) -> dict[str, Any]:
         """``cluster``, ``engine``, ``workers`` and ``output`` of the first session."""
         return asdict(self._description.settings)
+
+    @property
+    def converted_file(self) -> tuple[str, dict[str, Any]] | None:
+        """The file of edges converted for the job, with the options of :func:`papilio.read`; None for others."""
+        described = self._description
+        return None if described.file is None else (described.file, json.loads(described.reading))
 
     @property
     def finished(self) -> bool:

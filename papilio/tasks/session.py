@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
@@ -72,10 +73,16 @@ class JobSession:
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], job: JobSpec, source: str | None, settings: Mapping[str, Any]
+        self,
+        path: str | os.PathLike[str],
+        job: JobSpec,
+        source: str | None,
+        settings: Mapping[str, Any],
+        converted: tuple[str, dict[str, Any]] | None = None,
     ) -> None:
         self.root = local_path(path)
         self._job, self._source, self._settings = job, source, dict(settings)
+        self._converted = converted
         self._ledger = Ledger(self.root / "ledger.jsonl")
         self._history = JobHistory((), (), "", 0)
         self._done: FinishedIntervals | None = None
@@ -147,6 +154,9 @@ class JobSession:
             "plan_key": None,
             "settings": self._settings,
         }
+        if self._converted is not None:
+            file, reading = self._converted
+            described |= {"file": file, "reading": json.dumps(reading)}
         write_durably(self.root / "job.json", seal_json(described, indent=2))
 
     def _sweep(self) -> None:

@@ -6,6 +6,7 @@ import json
 import random
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -364,3 +365,29 @@ def test_an_answer_is_read_as_it_was_given(motif: Motif, per: Any, tmp_path: Pat
         "leases", "plan_key", "seconds", "work", "graph", "peak_memory_bytes", "peak_device_bytes", "used_device_bytes",
         "strategy", "replication", "moved", "decisions", "output", "top", "job",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("listed", [False, True])
+def test_a_job_of_a_file_whose_conversion_is_cleared_converts_it_again(tmp_path: Path, listed: bool) -> None:
+    file, job = tmp_path / "edges.csv", tmp_path / "job"
+    edges = [(u, v) for u in range(30) for v in range(30) if (u * v) % 7]
+    file.write_text("who,what\n" + "".join(f"a{u},b{v}\n" for u, v in edges))
+
+    def stop(event: object) -> None:
+        if type(event).__name__ == "LeaseFinished":
+            raise InterruptedError
+
+    how: dict[str, Any] = {"engine": "cpu", "job": job, "u": "who", "v": "what"}
+    ask = partial(papilio.enumerate, output=tmp_path / "rows") if listed else papilio.count
+    with pytest.raises(InterruptedError):
+        ask(file, papilio.Biclique(2, 3), progress=stop, **how)
+    papilio.clear_conversions(str(file))
+    resumed = papilio.resume_job(job)
+    assert resumed.leases_before >= 1
+    assert resumed.count == papilio.count(edges, papilio.Biclique(2, 3)).count
+
+    papilio.clear_conversions(str(file))
+    file.unlink()
+    if not listed:
+        with pytest.raises(StoreError, match=r"edges\.csv"):
+            papilio.resume_job(job)
