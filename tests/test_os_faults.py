@@ -250,7 +250,7 @@ def test_a_scratch_directory_that_the_system_refuses_is_one_error(
 
     monkeypatch.setattr(tempfile, "mkdtemp", refuse)
     kind = CapacityError if code in (errno.ENOSPC, errno.EDQUOT) else StoreError
-    with pytest.raises(kind, match=rf"{tmp_path}.*{os.strerror(code)}.*use another temp_dir"):
+    with pytest.raises(kind, match=rf"{tmp_path}.*{os.strerror(code)}.*choose another directory"):
         papilio.convert(inputs / "ids.csv", tmp_path / "out")
     code, _, message = call_command(
         "partition", inputs / "graph", tmp_path / "out", "--motif", "butterfly", "--host-memory", "1GiB"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Mapping
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -209,13 +211,13 @@ def table_lines(table: Mapping[Cell, int], key: Sequence[str] = ("p", "q")) -> l
     """
     rows, columns = sorted({cell[0] for cell in table}), sorted({cell[-1] for cell in table})
     if len(key) == 2 and len(rows) > 1 and 2 <= len(columns) <= MATRIX_WIDTH // 3:
-        lines = align(
+        lines = _set_flush(
             [[" \\ ".join(key), *map(str, columns)]]
             + [[str(p), *(str(table.get((p, q), 0)) for q in columns)] for p in rows]
         )
-        if len(lines[0]) <= MATRIX_WIDTH:
+        if len(lines[0]) <= min(MATRIX_WIDTH, _terminal_width()):
             return lines
-    sides = align([[*key], *([str(size) for size in cell] for cell in sorted(table))])
+    sides = _set_flush([[*key], *([str(size) for size in cell] for cell in sorted(table))])
     counts = ["count", *(str(table[cell]) for cell in sorted(table))]
     return [f"{side}  {count}" for side, count in zip(sides, counts, strict=True)]
 
@@ -231,10 +233,29 @@ def class_lines(classes: tuple[CensusClass, ...], table: Mapping[Cell, int]) -> 
     return align([["group", "class", "count", "share"], *lines])
 
 
-def align(rows: list[list[str]]) -> list[str]:
-    """Return rows of cells as lines, with each column set flush right."""
+def align(rows: list[list[str]], *, left: bool = False) -> list[str]:
+    """Return rows of cells as lines, with each column set flush right, or ``left``; the first row has the names.
+
+    Where these lines do not fit in the terminal, each cell has a line of its own, after its name.
+    """
+    lines = _set_flush(rows, left=left)
+    if max(map(len, lines), default=0) <= _terminal_width():
+        return lines
+    names, *rest = rows
+    indent = max(map(len, names))
+    blocks = [[f"{name:<{indent}}  {cell}" for name, cell in zip(names, row, strict=True)] for row in rest]
+    return [line for block in blocks for line in (*block, "")][:-1]
+
+
+def _set_flush(rows: list[list[str]], *, left: bool = False) -> list[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(text.rjust(width) for text, width in zip(row, widths, strict=True)) for row in rows]
+    set_in = str.ljust if left else str.rjust
+    return ["  ".join(map(set_in, row, widths)).rstrip() for row in rows]
+
+
+def _terminal_width() -> float:
+    """Return the columns of the terminal that shows the answer; infinite for a file or a pipe."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else inf
 
 
 def report_estimate(result: Estimate) -> None:
@@ -368,10 +389,7 @@ def conversion_lines(conversions: Sequence[Conversion], now_s: float) -> list[st
         how = " ".join([each.kind or "unknown", *options])
         age = f"{max(0.0, now_s - each.used_s) / 86_400:.1f} days ago"
         rows.append([show_bytes(each.n_bytes), age, each.state, how, each.source or each.path])
-    widths = [max(len(row[at]) for row in rows) for at in range(4)]
-    return [
-        "  ".join([*(text.ljust(width) for text, width in zip(row, widths, strict=False)), row[-1]]) for row in rows
-    ]
+    return align(rows, left=True)
 
 
 _LINE_KINDS = ("records", "continuation", "blank", "comments", "header", "malformed")

@@ -45,7 +45,7 @@ from papilio.cli.report import (
     say,
     show_progress,
 )
-from papilio.cli.tables import STANDARD_OUTPUT, take_target, with_rows
+from papilio.cli.tables import STANDARD_OUTPUT, RowTarget, take_target, with_rows
 from papilio.kernels.null.models import NULL_NAMES
 from papilio.motifs import GRANULARITIES, Motif
 from papilio.partitioning.cut_request import STRATEGIES
@@ -104,9 +104,19 @@ def cache(context: click.Context, /, as_json: bool, **options: Any) -> None:
     The state is valid (the next call uses it), changed or gone (the source), outdated (made by another version of
     Papilio) or damaged. Standard error gets the directory: PAPILIO_CACHE, else papilio in XDG_CACHE_HOME or ~/.cache.
     """
-    target = take_target(options, as_json, writes_files=False)
-    if context.invoked_subcommand is not None:
-        return
+    if context.invoked_subcommand is None:
+        _list_conversions(take_target(options, as_json, writes_files=False), as_json)
+
+
+@cache.command("list")
+@with_rows("the conversions")
+@JSON_FLAG
+def list_(as_json: bool, **options: Any) -> None:
+    """List the cached conversions, as papilio cache does without a subcommand."""
+    _list_conversions(take_target(options, as_json, writes_files=False), as_json)
+
+
+def _list_conversions(target: RowTarget | None, as_json: bool) -> None:
     found = papilio.list_conversions()
     if target is None:
         _report_conversions(found, as_json, "kept in")

@@ -192,6 +192,8 @@ def _make_bar(look: Callable[[], None]) -> Progress:
     )
     from rich.text import Text
 
+    console = _make_console()
+
     class AmountColumn(ProgressColumn):
         """The :class:`_Amount` of a task, in words."""
 
@@ -208,9 +210,9 @@ def _make_bar(look: Callable[[], None]) -> Progress:
     return PolledProgress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
-        BarColumn(bar_width=20),
+        BarColumn(bar_width=max(1, min(20, console.width - 60))),
         AmountColumn(),
-        console=_make_console(),
+        console=console,
         transient=True,
     )
 

@@ -49,6 +49,7 @@ from papilio.storage.sides import Sides
 from papilio.storage.sources import open_source
 from papilio.storage.store import GraphStore, StoreWriter
 from papilio.storage.where import read_conditions
+from papilio.system_errors import explain
 from papilio.version import __version__
 
 Duplicates = Literal["first", "last", "error"]
@@ -486,11 +487,14 @@ def _scratch_directory(target: Path, temp_dir: InputPath | None) -> Iterator[Pat
     """
     parent = target.parent if temp_dir is None else local_path(Path(temp_dir) / "scratch").parent
     try:
-        with (
-            os_errors_named(parent, "or use another temp_dir"),
-            tempfile.TemporaryDirectory(dir=parent, prefix=f".{target.name}.convert-") as scratch,
-            removed_at_end(scratch),
-        ):
+        try:
+            made = tempfile.TemporaryDirectory(dir=parent, prefix=f".{target.name}.convert-")
+        except OSError as error:
+            what = (
+                f"{target} cannot be created in {parent}" if temp_dir is None else f"temp_dir {parent} cannot be used"
+            )
+            raise StoreError(f"{what} {explain(error, 'or choose another directory')}") from error
+        with os_errors_named(parent, "or use another temp_dir"), made as scratch, removed_at_end(scratch):
             yield Path(scratch)
     except StoreError as error:
         if getattr(error.__cause__, "errno", None) in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):

@@ -11,6 +11,7 @@ changes: a changed source gets another conversion.
 
 from __future__ import annotations
 
+import atexit
 import errno
 import hashlib
 import json
@@ -28,6 +29,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypedDict
 
@@ -35,7 +37,7 @@ from papilio.arguments import checked, show_bytes
 from papilio.errors import InputError, InputWarning, StoreError
 from papilio.graph import GraphKind
 from papilio.settings import CACHE, XDG_CACHE
-from papilio.signals import removed_at_end
+from papilio.signals import keep_until_end, removed_at_end
 from papilio.storage.column_choice import NO_NAME
 from papilio.storage.edge_files import FORMAT_VERSION
 from papilio.storage.evidence import Layout
@@ -254,7 +256,11 @@ def readings_reported(reporter: Reporter) -> Iterator[None]:
 
 
 def cache_directory() -> Path:
-    """Return the directory of conversions, which may not exist yet; raise StoreError if no home directory is known."""
+    """Return the directory of conversions, which may not exist yet.
+
+    Where neither ``PAPILIO_CACHE`` is set nor the default can be written, as in a home that can only be read, it is a
+    temporary one of this process. Raises StoreError if no home directory is known.
+    """
     own, shared = CACHE.value, XDG_CACHE.value or ""
     try:
         if own:
@@ -262,7 +268,23 @@ def cache_directory() -> Path:
         base = Path(shared) if os.path.isabs(shared) else Path.home() / ".cache"
     except RuntimeError as error:
         raise StoreError(f"no cache directory for conversions ({error}); {_ADVICE}") from error
-    return base / "papilio" / "conversions"
+    usual = base / "papilio" / "conversions"
+    nearest = next(place for place in (usual, *usual.parents) if os.path.lexists(place))
+    return usual if os.access(nearest, os.W_OK) or not nearest.is_dir() else _temporary_cache(usual)
+
+
+@cache
+def _temporary_cache(usual: Path) -> Path:
+    """Create a private directory in the place of a cache that cannot be written; it ends with the process."""
+    with os_errors_named(usual, _ADVICE):
+        made = Path(tempfile.mkdtemp(prefix="papilio-"))
+    keep_until_end(made)
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    import logging
+
+    text = f"{usual} cannot be written: conversions are kept in {made} until this process ends; {_ADVICE}"
+    logging.getLogger("papilio").warning("papilio: %s", text)
+    return made
 
 
 def is_cached(path: str) -> bool:

@@ -22,6 +22,7 @@ from click.testing import CliRunner, Result
 import papilio
 from papilio.arguments import TABLE_FORMATS
 from papilio.cli.app import cli
+from papilio.cli.report import align, table_lines
 from tests.conftest import ROOT
 
 HERE = ("--cluster", "inline", "--engine", "cpu")
@@ -240,3 +241,20 @@ def test_a_reader_that_ends_first_ends_the_command_quietly(place: Path) -> None:
     said = command.stderr.read().decode()
     command.stderr.close()
     assert (command.wait(), "Traceback" in said, "Error" in said) == (141, False, False), said
+
+
+def test_tables_fit_in_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [["observed", "mean", "p_value"], ["341", "313.056", "0.0959041"], ["267", "191.174", "-"]]
+    table = {(p, q): 10**7 + p for p in range(2, 7) for q in range(2, 7)}
+    usual, matrix = align(rows), table_lines(table)
+    assert usual[0] == "observed     mean    p_value"
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "40")
+    assert align(rows) == usual
+    assert matrix[0].startswith("p \\ q")
+    assert table_lines(table)[:2] == ["p  q  count", "2  2  10000002"]
+    monkeypatch.setenv("COLUMNS", "20")
+    assert align(rows) == [
+        "observed  341", "mean      313.056", "p_value   0.0959041", "",
+        "observed  267", "mean      191.174", "p_value   -",
+    ]  # fmt: skip

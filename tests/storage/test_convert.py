@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -353,6 +355,22 @@ def test_scratch_files_go_where_they_are_told(tmp_path: Path, monkeypatch: pytes
     assert list((tmp_path / "scratch").iterdir()) == []
     with pytest.raises(StoreError, match="does not exist; create it first"):
         convert(path, tmp_path / "h", temp_dir=tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_directory_that_can_only_be_read_is_named_not_its_space(
+    named: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(**given: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), f"{given['dir']}/.h.convert-x")
+
+    path = write_input(tmp_path, "5 1\n")
+    monkeypatch.setattr(tempfile, "TemporaryDirectory", fail)
+    with pytest.raises(StoreError) as caught:
+        convert(path, tmp_path / "h", temp_dir=tmp_path if named else None)
+    what = f"temp_dir {tmp_path} cannot be used" if named else f"{tmp_path / 'h'} cannot be created in {tmp_path}"
+    remedy = "it can only be read: have it mounted for writing, or choose another directory"
+    assert str(caught.value) == f"{what} (Read-only file system); {remedy}"
 
 
 def test_progress_ends_at_the_whole(tmp_path: Path, small_blocks: None) -> None:

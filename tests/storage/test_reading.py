@@ -8,6 +8,7 @@ import random
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Callable
@@ -120,6 +121,35 @@ def test_where_the_cache_is(
         if value is not None:
             monkeypatch.setenv(name, value)
     assert cache_directory() == tmp_path / expected
+
+
+def test_a_home_that_can_only_be_read_has_a_temporary_cache(
+    ratings: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for name in ("PAPILIO_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    access = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: path != home and access(path, mode))
+    reading._temporary_cache.cache_clear()
+    made = []
+    try:
+        for _ in range(2):
+            store = papilio.read(ratings).store
+            assert store is not None
+            made.append(Path(store.path).parent)
+        assert made[0] == made[1], "the second call reuses the conversion"
+        assert made[0].parent == cache_directory() != home / ".cache" / "papilio" / "conversions"
+        assert [each.path for each in papilio.list_conversions()] == [str(made[0])]
+        assert list(home.iterdir()) == []
+        said = [each.getMessage() for each in caplog.records if "until this process ends" in each.getMessage()]
+        assert len(said) == 1
+        assert f"{home}/.cache/papilio/conversions cannot be written" in said[0]
+    finally:
+        reading._temporary_cache.cache_clear()
 
 
 def test_a_cache_that_cannot_be_used_is_named_with_what_to_do(
@@ -357,6 +387,7 @@ def test_the_cache_is_listed_and_cleared(ratings: Path, cache: Path, run: Run) -
     ratings.with_name("b.csv").unlink()
     ratings.with_name("c.csv").write_text(LINES, "utf-8")
     code, out, err = run("cache")
+    assert run("cache", "list") == (code, out, err)
     assert (code, str(cache) in err) == (0, True)
     assert [line.split()[5:] for line in out.splitlines()[1:]] == [
         ["gone", "bipartite", str(ratings.with_name("b.csv"))],
