@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from papilio.version import __version__
 
 project = "Papilio"
@@ -9,6 +11,17 @@ author = "the Papilio developers"
 release = version = __version__
 
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
+if "READTHEDOCS" in os.environ:  # links to other libraries need their sites, which a build elsewhere does not
+    extensions.append("sphinx.ext.intersphinx")
+intersphinx_mapping = {
+    "python": ("https://docs.python.org/3", None),
+    "numpy": ("https://numpy.org/doc/stable", None),
+    "pandas": ("https://pandas.pydata.org/docs", None),
+    "pyarrow": ("https://arrow.apache.org/docs", None),
+    "scipy": ("https://docs.scipy.org/doc/scipy", None),
+    "networkx": ("https://networkx.org/documentation/stable", None),
+    "polars": ("https://docs.pola.rs/api/python/stable", None),
+}
 # The whole project is the source, so that a link means the same here and in a checkout.
 root_doc = "docs/index"
 include_patterns = [

@@ -35,7 +35,7 @@ GUIDES = [
     "papers",
     "signed",
 ]
-DOCUMENTS = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")), *sorted(ROOT.glob("*/README.md"))]
+DOCUMENTS = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md")), *sorted(ROOT.glob("*/README.md"))]
 
 
 def commands_in(document: Path) -> Iterator[list[str]]:
@@ -204,3 +204,9 @@ def test_files_of_the_project_name_what_there_is() -> None:
     archived = json.loads((ROOT / ".zenodo.json").read_text("utf-8"))
     assert (cited["version"], cited["title"]) == (__version__, archived["title"])
     assert [each["name"] for each in cited["authors"]] == [each["name"] for each in archived["creators"]]
+
+
+@pytest.mark.parametrize("word", ["incidence", "matrix", "pollinator", "z-score", "backbone", "modularity", "weights"])
+def test_the_search_of_the_site_finds_the_words_of_other_fields(word: str) -> None:
+    found = [each.stem for each in DOCUMENTS if each.parent.name == "docs" and word in each.read_text("utf-8").lower()]
+    assert "not-here" in found

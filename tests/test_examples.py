@@ -15,6 +15,7 @@ from pathlib import Path
 import networkx
 import pytest
 
+import papilio
 from tests.tools.commands import Run
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -97,13 +98,23 @@ def test_drug_targets_of_a_file(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("guide", ["coming-from", "generate", "interop"])
+REFERENCE = sorted(f"api/{path.stem}" for path in ROOT.glob("docs/api/*.md"))
+
+
+@pytest.mark.parametrize("guide", ["coming-from", "generate", "interop", "not-here", *REFERENCE])
 def test_python_in_guides(guide: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = (ROOT / "docs" / f"{guide}.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     assert blocks
     monkeypatch.chdir(tmp_path)
     exec(compile("\n".join(blocks), f"{guide}.md", "exec"), {})
+
+
+def test_every_public_name_is_on_a_page_of_the_reference() -> None:
+    pages = [ROOT / "docs" / "api.md", *(ROOT / "docs" / f"{each}.md" for each in REFERENCE)]
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+    named = re.findall(r"^\.\. auto(?:function|class):: (\w+)$", text, re.MULTILINE)
+    assert sorted(named) == sorted({*papilio.__all__} - {"__version__"})
 
 
 def commands_of(section: str) -> list[list[str]]:

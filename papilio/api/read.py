@@ -229,7 +229,7 @@ class Graph:
         return self._converted("to_pandas")
 
     def to_arrow(self) -> ArrowTable:
-        """Return a ``pyarrow.Table`` of the edges, as :meth:`to_pandas`."""
+        """Return a :class:`pyarrow.Table` of the edges, as :meth:`to_pandas`."""
         return self._converted("to_arrow")
 
     def to_polars(self) -> PolarsFrame:

@@ -461,13 +461,14 @@ class Tabular(ABC):
 
     @abstractmethod
     def to_arrow(self) -> ArrowTable:
-        """Return the answer as a ``pyarrow.Table``."""
+        """Return the answer as a :class:`pyarrow.Table`."""
 
     def _has_edge_rows(self) -> bool:
         return False
 
     def to_pandas(self) -> PandasFrame:
-        """Return :meth:`to_arrow` as a ``pandas.DataFrame``: edges with the index of the input frame, counts in full.
+        """Return :meth:`to_arrow` as a :class:`pandas.DataFrame`: edges with the index of the input frame,
+        counts in full.
 
         Labels keep their types, which Arrow can only mix as text.
         """
@@ -483,7 +484,7 @@ class Tabular(ABC):
         return frame.set_axis(origin.index, axis=0) if isinstance(origin, FrameRows) else frame
 
     def to_polars(self) -> PolarsFrame:
-        """Return :meth:`to_arrow` as a ``polars.DataFrame``."""
+        """Return :meth:`to_arrow` as a :class:`polars.DataFrame`."""
         return import_extra("polars", "to_polars needs").from_arrow(self.to_arrow())
 
 

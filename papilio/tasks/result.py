@@ -172,7 +172,7 @@ class CountResult(answers.Answer):
         return f"{where}, {self.seconds['total']:.2f} s" if "total" in self.seconds else where
 
     def to_arrow(self) -> ArrowTable:
-        """Return the answer as a ``pyarrow.Table``, with the labels of the graph.
+        """Return the answer as a :class:`pyarrow.Table`, with the labels of the graph.
 
         One number is a row: motif, count, engine, seconds.
 
@@ -325,7 +325,7 @@ class ListingResult(CountResult):
         charts.draw_table(axes, (what,), {(size,): rows for size, rows in sizes.items()})
 
     def to_arrow(self) -> ArrowTable:
-        """Return the rows as a ``pyarrow.Table``, read from the files; StoreError if they do not exist."""
+        """Return the rows as a :class:`pyarrow.Table`, read from the files; StoreError if they do not exist."""
         assert self.output is not None, "a listing is a directory"
         return answers.listing_table(self.output)
 
