@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from papilio.arguments import checked, show_share
+from papilio.arguments import checked
 from papilio.errors import (
     ClusterError,
     InputError,
@@ -117,17 +117,11 @@ class JobDirectory(Previewed):
     @property
     def headline(self) -> str:
         """Question, state, share done, and the command that resumes an unfinished job, in one line."""
-        job, named = self.job, f"job {self.root}: {self.job.motif.title} per {self.job.per}"
-        if job.ensemble is not None:
-            named += " against random graphs"
         try:
             status = self.status()
         except PapilioError as error:
-            return f"{named}, unreadable ({error})"
-        state = f"{named}, {status.state}"
-        if status.count is not None:
-            return f"{state}: {status.count:,}"
-        return f"{state}, {show_share(status.share)} done; to continue: {resume_command(self.root)}"
+            return f"job {self.root}: {self.job.title}, unreadable ({error})"
+        return status.headline + ("" if status.count is not None else f"; to continue: {resume_command(self.root)}")
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -20,12 +20,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
 
+from papilio.arguments import show_share
 from papilio.errors import StoreError
 from papilio.kernels.engine import EngineChoice
 from papilio.kernels.null.ensemble import Ensemble
 from papilio.motifs import Granularity, Listing, motif_from_json
 from papilio.question import Question
-from papilio.storage.answers import Described
+from papilio.storage.answers import Described, Previewed
 from papilio.storage.ledger import Holder, write_durably
 from papilio.storage.records import read_record, read_sealed, seal_json
 from papilio.system_errors import explain
@@ -266,8 +267,8 @@ CANCELLED = "cancelled"
 """Outcome of a session that ended on request."""
 
 
-@dataclass(frozen=True)
-class JobStatus(Described):
+@dataclass(frozen=True, repr=False)
+class JobStatus(Previewed, Described):
     """State and progress of a job."""
 
     path: str
@@ -309,6 +310,14 @@ class JobStatus(Described):
         if self.state == "finished":
             return 1.0
         return min(self.work_done / self.work, 0.999) if self.work else 0.0
+
+    @property
+    def headline(self) -> str:
+        """Question, state, and the count or the share done, in one line."""
+        named = f"job {self.path}: {self.title}, {self.state}"
+        if self.count is not None:
+            return f"{named}: {self.count:,}"
+        return f"{named}, {show_share(self.share)} done" + (f" ({self.reason})" if self.reason else "")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields and ``share`` as a JSON object."""

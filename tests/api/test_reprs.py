@@ -69,6 +69,9 @@ def test_rows_are_shown_without_a_search(store: Path, monkeypatch: pytest.Monkey
 def test_a_job_says_how_far_it_is_and_how_it_continues(store: Path) -> None:
     root = store.parent / "job"
     assert "finished: 34,983,000" in repr(papilio.open_job(root))
+    status = papilio.open_job(root).status()
+    assert repr(status) == f"<job {root}: butterfly per total, finished: 34,983,000>"
+    assert status._repr_html_() == f"<p>job {root}: butterfly per total, finished: 34,983,000</p>"
     answer = (root / "result.json").rename(root / "aside.json")
     try:
         assert f"interrupted, 99.9% done; to continue: papilio resume {root}>" in repr(papilio.open_job(root))
