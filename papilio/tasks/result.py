@@ -18,7 +18,7 @@ from papilio import charts
 from papilio.arguments import Count, plural, read_argument
 from papilio.errors import InputError, StoreError
 from papilio.kernels.engine import EngineName, LargestMotif
-from papilio.motifs import Cell, Granularity, Listing, Motif, Projection, rows_by_class
+from papilio.motifs import Cell, Granularity, Listing, Motif, rows_by_class
 from papilio.registry import motif_row
 from papilio.storage import answers
 from papilio.storage.files import slices_of
@@ -336,9 +336,8 @@ class ListingResult(CountResult):
         """
         if not self._has_numbers:
             raise InputError(f"rows of {self.motif.title} are no edges: to_networkx is for projections")
-        assert isinstance(self.motif, Projection)
         assert self.output is not None, "a listing is a directory"
-        layer, columns = self.motif.layer, answers.listing_schema(self.output).names
+        (layer,), columns = motif_row(self.motif).columns(self.motif), answers.listing_schema(self.output).names
         labels = answers.label_column(self.held, layer)
         vertices = range(self.graph[f"n_{layer}"]) if labels is None else labels.to_pylist()
         return pairs_to_networkx(vertices, columns[2:], self._rows())
