@@ -188,6 +188,8 @@ class Backend:
         for parameter, why in _LEFT.items():
             if asked.get(parameter):
                 return f"{parameter} is {asked[parameter]!r}: {why}"
+        if name == "core_number" and nx.number_of_selfloops(graph):
+            return "NetworkX reports loops as an error"
         if name in _PROJECTIONS:
             return _can_project(graph, asked["nodes"])
         if name in _ANY_GRAPH and not nx.is_bipartite(graph):
@@ -326,6 +328,13 @@ class Backend:
 
         found, names = papilio.maximum_clique(G.unipartite), list(G.nx)
         return [names[i] for i in found.members], found.size
+
+    @staticmethod
+    def core_number(G: Graph) -> dict[Node, int]:
+        import papilio
+
+        numbers = papilio.decompose(G.unipartite, "core", hierarchy=False).vectors.by_id("number").tolist()
+        return dict(zip(G.nx, numbers, strict=True))
 
     @staticmethod
     def projected_graph(B: Graph, nodes: Collection[Node], multigraph: bool = False) -> nx.Graph[Any]:
