@@ -57,26 +57,41 @@ class Graph:
     def unipartite(self) -> Any:
         """All nodes; their positions are their ids."""
         from papilio.api.read import read
-        from papilio.storage.interop import from_networkx
+        from papilio.graph import UnipartiteGraph
 
-        return read(from_networkx(self.nx, kind="unipartite").graph)
+        ends = self._ends(self.nx, self.nx.edges())
+        return read(UnipartiteGraph.from_edges(ends[0], ends[1], len(self.nx)))
 
     @cached_property
-    def bipartite(self) -> Any:
+    def bipartite(self) -> Layered:
         """The layers of a two-colouring; node attributes are ignored, as NetworkX ignores them. NetworkXError for none.
 
         Which colour becomes which layer matters to no function here, so any colouring will do if there are several.
         """
-        from papilio.api.read import read
+        return self.layered([node for node, colour in nx.bipartite.color(self.nx).items() if colour])
 
-        colours = nx.bipartite.color(self.nx)
-        return read(self.nx, kind="bipartite", u=[node for node, colour in colours.items() if colour])
+    def layered(self, u: Collection[Node]) -> Layered:
+        """Return the graph with these nodes as layer U."""
+        from papilio.api.read import read
+        from papilio.graph import BipartiteGraph
+
+        of_u = set(u)
+        names = {"u": list(u), "v": [node for node in self.nx if node not in of_u]}
+        edges = ((a, b) if a in of_u else (b, a) for a, b in self.nx.edges())
+        ends = self._ends([*names["u"], *names["v"]], edges)
+        return Layered(read(BipartiteGraph.from_edges(ends[0], ends[1] - len(u), *map(len, names.values()))), names)
+
+    def _ends(self, nodes: Iterable[Node], edges: Iterable[tuple[Node, Node]]) -> NDArray[np.int64]:
+        """Return the positions of the ends of all edges among the nodes, shape (2, n_edges)."""
+        places = {node: at for at, node in enumerate(nodes)}
+        ends = np.fromiter((places[node] for edge in edges for node in edge), np.int64)
+        return ends.reshape(-1, 2).T
 
     def by_node(self, values: Mapping[str, Any], nodes: Iterable[Node] | None) -> dict[Node, Any]:
         """Return values of both layers, by id, as a dictionary in the order of ``nodes``, or of all nodes."""
         found: dict[Node, Any] = {}
         for layer, of in values.items():
-            found |= zip(self.bipartite.labels(layer).tolist(), of.tolist(), strict=True)
+            found |= zip(self.bipartite.names[layer], of.tolist(), strict=True)
         return {node: found[node] for node in (self.nx if nodes is None else nodes)}
 
     def chosen(self, values: Iterable[Any], nodes: Any) -> Any:
@@ -111,22 +126,26 @@ class Graph:
     def projected(self, nodes: Collection[Node], weighting: Any = None) -> Projected:
         """Return the pairs of nodes of a layer that share a neighbour."""
         import papilio
-        from papilio.api.read import read
-        from papilio.storage.interop import from_networkx
 
-        labelled = from_networkx(self.nx, kind="bipartite", u=list(nodes))
-        rows = papilio.project(read(labelled.graph), "u", min_common=1, weighting=weighting).to_arrow()
+        layered = self.layered(nodes)
+        rows = papilio.project(layered.graph, "u", min_common=1, weighting=weighting).to_arrow()
         columns = [column.to_numpy() for column in rows.columns]
         order = np.lexsort((columns[1], columns[0]))
-        return Projected(self.nx, nodes, labelled, *(column[order] for column in columns))
+        return Projected(self.nx, layered, *(column[order] for column in columns))
+
+
+class Layered(NamedTuple):
+    """A bipartite graph of Papilio, and the nodes of its layers by id."""
+
+    graph: Any
+    names: dict[str, list[Node]]
 
 
 class Projected(NamedTuple):
-    """A projection to a layer: its pairs, by ids of the layer in ascending order, with their numbers."""
+    """A projection to layer U of a graph: its pairs, by ids in ascending order, with their numbers."""
 
-    graph: nx.Graph[Any]
-    nodes: Collection[Node]
-    labelled: Any
+    network: nx.Graph[Any]
+    layered: Layered
     source: NDArray[np.int64]  # as all columns of shape (n_pairs,)
     target: NDArray[np.int64]
     common: NDArray[np.int32]
@@ -134,16 +153,15 @@ class Projected(NamedTuple):
 
     def degrees(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the degrees of both nodes of each pair."""
-        degree = self.labelled.graph.degree_u
+        degree = self.layered.graph.arrays().degree_u
         return degree[self.source], degree[self.target]
 
     def to_networkx(self, weights: Any = None) -> nx.Graph[Any]:
         """Return a graph of the nodes with their attributes, and of the pairs."""
-        projected: nx.Graph[Any] = nx.Graph()
-        projected.graph.update(self.graph.graph)
-        projected.add_nodes_from((node, self.graph.nodes[node]) for node in self.nodes)
-        names = self.labelled.labels_u
-        ends = names[self.source].tolist(), names[self.target].tolist()
+        nodes, projected = self.layered.names["u"], nx.Graph()
+        projected.graph.update(self.network.graph)
+        projected.add_nodes_from((node, self.network.nodes[node]) for node in nodes)
+        ends = ([nodes[i] for i in column.tolist()] for column in (self.source, self.target))
         if weights is None:
             projected.add_edges_from(zip(*ends, strict=True))
         else:
@@ -170,6 +188,8 @@ class Backend:
         for parameter, why in _LEFT.items():
             if asked.get(parameter):
                 return f"{parameter} is {asked[parameter]!r}: {why}"
+        if name == "core_number" and nx.number_of_selfloops(graph):
+            return "NetworkX reports loops as an error"
         if name in _PROJECTIONS:
             return _can_project(graph, asked["nodes"])
         if name in _ANY_GRAPH and not nx.is_bipartite(graph):
@@ -191,7 +211,7 @@ class Backend:
     def butterflies(G: Graph, nodes: Any = None) -> dict[Node, int]:
         import papilio
 
-        found = papilio.count(G.bipartite, papilio.Butterfly(), per="vertex").vectors
+        found = papilio.count(G.bipartite.graph, papilio.Butterfly(), per="vertex").vectors
         counts = {layer: found.by_id(layer) for layer in found}
         return G.by_node(counts, None if nodes is None else G.nx.nbunch_iter(nodes))
 
@@ -199,13 +219,13 @@ class Backend:
     def robins_alexander_clustering(G: Graph) -> float:
         import papilio
 
-        return papilio.robins_alexander(G.bipartite).value or 0
+        return papilio.robins_alexander(G.bipartite.graph).value or 0
 
     @staticmethod
     def latapy_clustering(G: Graph, nodes: Any = None, mode: str = "dot") -> dict[Node, float]:
         import papilio
 
-        graph = G.bipartite
+        graph = G.bipartite.graph
         if mode not in ("dot", "min", "max"):
             raise nx.NetworkXError("Mode for bipartite clustering must be: dot, min or max")
         found = papilio.latapy_clustering(graph).values
@@ -226,7 +246,7 @@ class Backend:
             raise nx.NetworkXError(
                 "Cannot compute redundancy coefficient for a node that has fewer than two neighbors."
             )
-        counts = count_redundant_pairs(G.bipartite.arrays())
+        counts = count_redundant_pairs(G.bipartite.graph.arrays())
         return {node: 2 * n / (d * (d - 1)) for node, n in G.by_node(counts, nodes).items() if (d := len(G.nx[node]))}
 
     @staticmethod
@@ -308,6 +328,13 @@ class Backend:
 
         found, names = papilio.maximum_clique(G.unipartite), list(G.nx)
         return [names[i] for i in found.members], found.size
+
+    @staticmethod
+    def core_number(G: Graph) -> dict[Node, int]:
+        import papilio
+
+        numbers = papilio.decompose(G.unipartite, "core", hierarchy=False).vectors.by_id("number").tolist()
+        return dict(zip(G.nx, numbers, strict=True))
 
     @staticmethod
     def projected_graph(B: Graph, nodes: Collection[Node], multigraph: bool = False) -> nx.Graph[Any]:

@@ -30,6 +30,7 @@ FUNCTIONS = {
     "tests.test_cluster": [
         "average_clustering", "clustering", "generalized_degree", "square_clustering", "transitivity", "triangles"
     ],
+    "tests.test_core": ["core_number"],
     "tests.test_max_weight_clique": ["max_weight_clique"],
 }  # fmt: skip
 """NetworkX's modules of tests, and the functions that they call here."""
@@ -86,6 +87,8 @@ def test_triangles_are_those_of_networkx(graph: nx.Graph[Any]) -> None:
             assert found == right
             assert name not in ("triangles", "clustering") or repr(found) == repr(right)
     assert Backend.transitivity(converted) == nx.transitivity(graph)
+    graph.remove_edges_from([("a", "a")])
+    assert list(Backend.core_number(Graph(graph)).items()) == list(nx.core_number(graph).items())
     for nodes in (None, [3, "b", "a"]):
         assert Backend.average_clustering(converted, nodes) == nx.average_clustering(graph, nodes)
     if any(nx.triangles(graph).values()):
@@ -204,6 +207,8 @@ def test_what_is_not_the_same_is_left_to_networkx() -> None:
     assert backend.should_run("triangles", (large, iter([3])), {}) is True
     with pytest.raises(ValueError, match="do not form a clique"):
         Backend.find_cliques(Graph(nx.path_graph(3)), [0, 2])
+    assert backend.can_run("core_number", (odd,), {}) is True
+    assert "loops" in str(backend.can_run("core_number", (nx.Graph([(0, 0)]),), {}))
 
 
 @pytest.mark.parametrize(
