@@ -61,7 +61,7 @@ def test_blocks_take_more_trades_whatever_the_seed() -> None:
 @pytest.mark.parametrize("is_small", [True, False])
 def test_projections_take_as_many_trades_as_counts(is_small: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not is_small:
-        monkeypatch.setattr(SmallSamples, "of", lambda *given: None)
+        monkeypatch.setattr(SmallSamples, "of", lambda *given, **named: None)
     chosen = []
     for samples in (100, 99):
         motif = papilio.Projection("u", significance="degrees", samples=samples)
