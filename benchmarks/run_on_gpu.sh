@@ -4,14 +4,14 @@
 #   benchmarks/run_on_gpu.sh DATA OUT [STEP ...]
 #
 # DATA holds bipartite/<name>.txt.gz; results and logs go to OUT. Steps: tests, budgets, memcheck, synccheck, racecheck,
-# benchmarks, biclique, cpu_choice, choice, decomposition, signed, significance, stores, scaling, hubs, long, longer,
+# benchmarks, biclique, cpu_choice, choice, decomposition, cores, signed, significance, stores, scaling, hubs, long, longer,
 # large_rmat, cpus, cluster; without names all run. The steps go on after a failure; the exit status is that of the first
 # step that failed. `scaling`, `hubs`, `long`, `longer` and `cpus` need the graphs of `stores`.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 data=$1 out=$2
 shift 2
-steps=${*:-tests budgets memcheck synccheck racecheck benchmarks biclique cpu_choice choice decomposition signed significance stores scaling hubs long longer large_rmat cpus cluster}
+steps=${*:-tests budgets memcheck synccheck racecheck benchmarks biclique cpu_choice choice decomposition cores signed significance stores scaling hubs long longer large_rmat cpus cluster}
 mkdir -p "$out"
 export PYTHONUNBUFFERED=1 PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH}
 status=0
@@ -57,6 +57,15 @@ decompositions="tests/kernels/peel/test_gpu_peeling.py tests/kernels/peel/test_w
 step decomposition timeout 120 python3 -m pytest -q -p no:cacheprovider -m gpu --durations=5 $decompositions
 step decomposition timeout 120 python3 -m benchmarks.decomposition --engine gpu --ranges 0 32 128 256 --data "$data" \
     --output "$out/decomposition-gpu.json"
+step cores timeout 120 python3 -m pytest -q -p no:cacheprovider -m gpu --durations=5 tests/kernels/peel/test_core.py
+make_cores_store() {
+    mkdir -p "$out/stores"
+    [ -e "$out/stores/rmat-27" ] ||
+        python3 -m papilio generate rmat "$out/stores/rmat-27" --scale-u 22 --scale-v 22 --edges 134217728 --seed 1
+}
+step cores make_cores_store
+step cores timeout 300 python3 -m benchmarks.cores --engine gpu --data "$data" --stores "$out/stores/rmat-27" \
+    --output "$out/cores-gpu.json"
 step signed python3 -m pytest -q -p no:cacheprovider -m gpu tests/kernels/wedge/test_gpu_balanced.py tests/kernels/wedge/test_balanced_butterfly.py
 step signed python3 -m benchmarks.balanced_butterfly --engine gpu --data "$data" --output "$out/balanced-butterfly-gpu.json"
 step signed timeout 240 python3 -m benchmarks.signed_datasets --engine both --max-edges 300000000 \

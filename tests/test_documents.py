@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parents[1]
 GUIDES = [
     "bicliques",
     "cliques",
+    "cores",
     "decomposition",
     "jobs",
     "maximal-bicliques",

@@ -74,7 +74,7 @@ MAKERS: dict[str, Callable[[Path], Any]] = {
 WITHOUT_TOP = {
     "count", "table", "large table", "table of k", "estimate", "robins-alexander", "robins-alexander of none",
     "cohesion", "maximum clique", "significance", "significance of sizes", "significance of classes",
-    "significance of graphs",
+    "significance of graphs", "core table", "core table of friends",
 }  # fmt: skip
 
 pytestmark = pytest.mark.filterwarnings("ignore::papilio.errors.InputWarning")
