@@ -128,7 +128,7 @@ class DecompositionResult(Answer):
         if len(self.places) > 1:
             return show_sizes(self.graph["n_u"], self.graph["n_v"], names)
         what = "edges" if self.kind == "wing" else "vertices"
-        of = "" if self.layer is None else f" of {show_layer(self.layer, names)}"
+        of = "" if self.layer is None else f" of layer {show_layer(self.layer, names)}"
         return f"{self.n_items:,} {what}{of}"
 
     @property

@@ -121,6 +121,7 @@ BUDGETS = (
     ("papilio.count(bipartite, papilio.Checkerboard(), engine='cpu')", 23, 8),
     ("papilio.count(bipartite, papilio.Togetherness('u'), engine='cpu')", 23, 8),
     ("papilio.decompose(bipartite, 'wing', engine='cpu')", 48, 25),
+    ("papilio.decompose(unipartite, 'core', engine='cpu')", 1, 1),
     ("papilio.count(unipartite, papilio.Clique(5), engine='cpu')", 30, 8),
     ("papilio.count(unipartite, papilio.FourCycle(), engine='cpu')", 21, 8),
     ("papilio.count(unipartite, papilio.MaximalClique(), engine='cpu')", 27, 8),

@@ -87,7 +87,7 @@ def test_the_table_has_each_core_once_at_its_least_degrees(decomposer: Decompose
             inside = [row[2:] for row in table if row[0] >= alpha and row[1] >= beta]
             assert max(inside, key=lambda row: row[0] + row[1]) == list(size)
 
-    decomposer.check(bipartite_graphs(min(decomposer.max_side, 9)), law)
+    decomposer.check(bipartite_graphs(min(decomposer.max_side, 8)), law)
 
 
 def test_the_table_of_a_unipartite_graph(decomposer: Decomposer) -> None:
