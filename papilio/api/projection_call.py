@@ -24,6 +24,7 @@ from papilio.errors import ExecutionError, InputError
 from papilio.kernels.project.q_values import FalseDiscovery
 from papilio.kernels.threads import available_threads
 from papilio.storage.answers import Drawn
+from papilio.storage.evidence import VALUED
 from papilio.storage.interop import pairs_to_networkx
 from papilio.storage.labelled import plain_labels
 from papilio.storage.listings import (
@@ -35,6 +36,7 @@ from papilio.storage.listings import (
     pair_schema,
     read_numbers,
 )
+from papilio.storage.reading import REPEATED
 from papilio.tasks.forecast import Range
 
 if TYPE_CHECKING:
@@ -70,6 +72,7 @@ class ProjectionCall(ListingCall):
         return self.question.motif
 
     def rows(self) -> ProjectedRows:
+        self._note_multiplicities()
         return ProjectedRows(self)
 
     def plain(self) -> ProjectionCall:
@@ -86,12 +89,19 @@ class ProjectionCall(ListingCall):
         """Return an empty collection of p-values, one for each pair of the layer; None without a test."""
         return None if self.motif.fdr is None else FalseDiscovery(self._n_tests, self.motif.fdr)
 
+    def _note_multiplicities(self) -> None:
+        """Warn if edges had multiplicities, which other projections add up."""
+        noted = [note for note in self.graph.reading["notes"] if note.startswith((REPEATED, VALUED))]
+        if noted:
+            _LOG.warning(f"papilio: {self.graph.source}: {'; '.join(noted)}; a common neighbour counts once")
+
     @property
     def _n_tests(self) -> int:
         n = self.graph.n_u if self.motif.layer == "u" else self.graph.n_v
         return n * (n - 1) // 2
 
     def count(self, executor: Executor, job: JobSpec, session: JobSession | None, shards: Path | None) -> JobOutcome:
+        self._note_multiplicities()
         if self._listing.limit is None:
             asked = replace(job, listing=None, motif=self.motif.plain if self.motif.samples else self.motif)
             found = count_job(executor, asked, self.engine, None, ignore_events).result.count

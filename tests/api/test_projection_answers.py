@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import networkx as nx
+import numpy as np
+import pandas as pd
 import pytest
+import scipy
 
 import papilio
 from papilio.errors import InputError
@@ -83,3 +86,81 @@ def test_pairs_are_drawn_by_common_neighbours(women: Path) -> None:
     alone = figure.Figure().add_subplot()
     papilio.project(women, "u", min_common=15).plot(alone)
     assert [line.get_label() for line in alone.lines] == ["pairs"]
+
+
+REPEATED = "repeated edges, read once each: 1"
+
+VALUED = "entries other than 0 and 1, read as edges without their values: 1"
+
+EDGES = [("a", "x"), ("a", "x"), ("a", "y"), ("b", "x"), ("b", "y")]
+
+
+def as_multigraph(edges: list[tuple[str, str]]) -> nx.MultiGraph:
+    graph = nx.MultiGraph()
+    graph.add_nodes_from("ab", bipartite=0)
+    graph.add_nodes_from("xy", bipartite=1)
+    graph.add_edges_from(edges)
+    return graph
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+MULTIPLE: dict[str, tuple[Any, list[str]]] = {
+    "a table": (lambda path: write(path / "e.csv", "who,what\n" + "".join(f"{u},{v}\n" for u, v in EDGES)), [REPEATED]),
+    "a matrix file": (lambda path: write(path / "m.csv", "who,x,y,z\na,3,1,0\nb,1,1,0\nc,0,0,1\n"), [VALUED]),
+    "a frame": (lambda path: pd.DataFrame(EDGES, columns=["who", "what"]), [REPEATED]),
+    "a cross table": (lambda path: pd.DataFrame([[3, 1], [1, 1]], index=["a", "b"], columns=["x", "y"]), [VALUED]),
+    "pairs": (lambda path: EDGES, [REPEATED]),
+    "nested dictionaries": (lambda path: {"a": {"x": 3, "y": 1}, "b": {"x": True, "y": 1.0}}, [VALUED]),
+    "a multigraph": (lambda path: as_multigraph(EDGES), [REPEATED]),
+    "a sparse matrix": (lambda path: scipy.sparse.csr_array(np.array([[3, 1], [1, 1]])), [VALUED]),
+    "repeated entries": (
+        lambda path: scipy.sparse.coo_array(([1.0] * 5, ([0, 0, 0, 1, 1], [0, 0, 1, 0, 1])), shape=(2, 2)),
+        [VALUED, REPEATED],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MULTIPLE)
+def test_multiplicities_are_noted(name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    make, expected = MULTIPLE[name]
+    graph = papilio.read(make(tmp_path))
+    assert [note for note in graph.reading["notes"] if note.startswith(("repeated", "entries other"))] == expected
+    rows = papilio.project(graph, "u")
+    assert [row[2] for row in rows] == [2]
+    text = f"papilio: {graph.source}: {'; '.join(expected)}; a common neighbour counts once"
+    assert [each.getMessage() for each in caplog.records if each.levelname == "WARNING"] == [text]
+    saved = papilio.read(graph.save(tmp_path / "saved").path)
+    assert {*expected} <= {*saved.reading["notes"]}
+    caplog.clear()
+    listed = papilio.project(graph, "u", output=tmp_path / "pairs.parquet")
+    assert {*expected} <= {*listed.graph["provenance"]["notes"]}
+    assert [each.getMessage() for each in caplog.records if each.levelname == "WARNING"] == [text]
+
+
+def test_edges_without_multiplicities_have_no_note(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    signed: Any = {"sign": True}
+    for graph, reading in (
+        (EDGES[1:], {}),
+        (scipy.sparse.csr_array(np.array([[1, 0, 1], [1, 1, 1]])), {}),
+        (scipy.sparse.csr_array(np.array([[-3, 2, 1], [1, 1, 1]])), signed),
+        (papilio.generate(papilio.storage.graph_models.Rmat(4, 4, 200), tmp_path / "drawn"), {}),
+    ):
+        read = papilio.read(graph, **reading)
+        assert not [note for note in read.reading["notes"] if note.startswith(("repeated", "entries other"))]
+        papilio.project(read, "u")
+    assert papilio.read(tmp_path / "drawn").reading["dropped"]["duplicates"] > 0
+    assert not [each for each in caplog.records if each.levelname == "WARNING"]
+
+
+def test_weights_that_are_not_used_are_noted() -> None:
+    unused = "not used: weight; a sign rule makes the graph signed"
+    weighted = nx.Graph(as_multigraph(EDGES[1:]))
+    weighted["a"]["x"]["weight"] = 3
+    assert papilio.read(weighted).reading["notes"] == [unused]
+    frame = pd.DataFrame([(*edge, 2) for edge in EDGES[1:]], columns=["who", "what", "weight"])
+    assert papilio.read(frame).reading["notes"] == [unused]
+    assert papilio.read(frame, sign="weight").reading["notes"] == []
