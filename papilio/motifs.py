@@ -515,6 +515,9 @@ class Census(Motif):
 Weighting = Literal["jaccard", "cosine", "checkerboards", "togetherness", "hyperbolic", "resource"]
 """Weights of pairs, in addition to the number of common neighbours."""
 
+CommonForm = Literal["count", "list"]
+"""What the rows of a projection have of common neighbours: their number alone, or a list of them, too."""
+
 PairTest = Literal["hypergeometric", "expected-degrees", "degrees"]
 """Null models of pairs."""
 

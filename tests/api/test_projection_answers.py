@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import networkx as nx
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 import scipy
 
 import papilio
-from papilio.errors import InputError
+from papilio.errors import ExecutionError, InputError
+from papilio.kernels.project import common
+from tests.tools.commands import Run
 from tests.tools.listings import write_many, write_women
 
 
@@ -164,3 +169,111 @@ def test_weights_that_are_not_used_are_noted() -> None:
     frame = pd.DataFrame([(*edge, 2) for edge in EDGES[1:]], columns=["who", "what", "weight"])
     assert papilio.read(frame).reading["notes"] == [unused]
     assert papilio.read(frame, sign="weight").reading["notes"] == []
+
+
+def shared(path: Path, layer: str) -> dict[frozenset[Any], list[Any]]:
+    """Return the common neighbours of all pairs of a layer, by definition."""
+    graph = papilio.read(path)
+    edges: Any = graph.arrays()
+    own, other = ("u", "v") if layer == "u" else ("v", "u")
+    names = {each: graph.labels(each) for each in "uv"}
+    sets: dict[int, set[int]] = {}
+    for a, b in zip(getattr(edges, own).tolist(), getattr(edges, other).tolist(), strict=True):
+        sets.setdefault(a, set()).add(b)
+
+    def name(of: str, at: int) -> Any:
+        labels = names[of]
+        return at if labels is None else labels.tolist()[at]
+
+    return {
+        frozenset((name(own, a), name(own, b))): [name(other, at) for at in sorted(sets[a] & sets[b])]
+        for a, b in combinations(sorted(sets), 2)
+    }
+
+
+@pytest.mark.parametrize("layer", ["u", "v"])
+@pytest.mark.parametrize("has_labels", [True, False])
+def test_common_neighbours_are_listed(
+    women: Path, many: Path, tmp_path: Path, layer: str, has_labels: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(common, "MOST_LISTED", 40)  # some pairs at a time
+    path = women if has_labels else many
+    expected = {pair: names for pair, names in shared(path, layer).items() if len(names) >= 3}
+    asked: Any = {"min_common": 3, "weighting": "resource"}
+    rows = papilio.project(path, layer, common="list", **asked)
+    assert rows.columns == ("source", "target", "common", "weight", "neighbours")
+    found = [*rows]
+    assert {frozenset(row[:2]): list(row[4]) for row in found} == expected
+    assert all(len(row[4]) == row[2] for row in found)
+    assert sorted(row[:4] for row in found) == sorted(papilio.project(path, layer, **asked))
+    table = sorted(found)
+    assert (
+        sorted((*row[:-1], tuple(row[-1])) for row in zip(*rows.to_arrow().to_pydict().values(), strict=True)) == table
+    )
+    assert rows.schema.equals(rows.to_arrow().schema)
+    network = rows.to_networkx()
+    assert all(len(edge["neighbours"]) == edge["common"] for _, _, edge in network.edges(data=True))
+    result = papilio.project(path, layer, common="list", output=tmp_path / "pairs.parquet", **asked)
+    assert (result.rows, result.output) == (len(table), str(tmp_path / "pairs.parquet"))
+    assert result.to_arrow().schema.equals(rows.schema)
+    assert (
+        sorted((*row[:-1], tuple(row[-1])) for row in zip(*result.to_arrow().to_pydict().values(), strict=True))
+        == table
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["pairs.parquet"]
+
+
+def test_common_neighbours_in_other_formats_and_with_a_test(women: Path, tmp_path: Path, run: Run) -> None:
+    asked: Any = {"significance": "hypergeometric", "fdr": 0.4}
+    expected = sorted(papilio.project(women, "u", common="list", **asked))
+    assert [row[:-1] for row in expected] == sorted(papilio.project(women, "u", **asked))
+    for name in ("x.jsonl", "x.json", "x.arrow", "x.csv", "x.tsv"):
+        papilio.project(women, "u", common="list", output=tmp_path / name, **asked)
+    lines = [json.loads(line) for line in (tmp_path / "x.jsonl").read_text("utf-8").splitlines()]
+    assert sorted((*list(line.values())[:-1], tuple(line["neighbours"])) for line in lines) == expected
+    assert json.loads((tmp_path / "x.json").read_text("utf-8")) == lines
+    text = pd.read_csv(tmp_path / "x.csv")
+    assert sorted(zip(text.source, text.target, map(tuple, map(json.loads, text.neighbours)), strict=True)) == [
+        (*row[:2], row[-1]) for row in expected
+    ]
+    words = ("--layer", "u", "--significance", "hypergeometric", "--fdr", "40%", "--common", "list")
+    printed = run("project", women, *words, "--format", "jsonl").stdout.splitlines()
+    assert sorted(printed) == sorted((tmp_path / "x.jsonl").read_text("utf-8").splitlines())
+    assert run("project", women, *words, "--output", tmp_path / "cli.parquet").exit_code == 0
+    assert pq.read_table(tmp_path / "cli.parquet").num_rows == len(expected)
+
+
+def test_lists_that_cannot_be_made_are_refused_before_work_begins(women: Path, tmp_path: Path) -> None:
+    for given, message in (
+        ({"output": tmp_path / "pairs"}, "cannot infer a format"),
+        ({"output": tmp_path / "x.parquet", "job": tmp_path / "job"}, "job is set, and common is 'list'"),
+        ({"output": tmp_path / "x.parquet", "as_store": True}, "as_store is set, and common is 'list'"),
+        ({"cluster": "local"}, "cluster is given, but rows are iterated"),
+        ({"common": "lists"}, "common"),
+    ):
+        with pytest.raises(InputError, match=message):
+            papilio.project(women, "u", **{"common": "list", **given})  # type: ignore[arg-type]
+    assert not [*tmp_path.iterdir()]
+
+
+def test_lists_of_a_graph_in_memory(tmp_path: Path) -> None:
+    edges = [("b", 7), ("b", 5), ("a", 5), ("a", 7), ("a", 9), ("c", 9)]
+    expected = ("a", "b", 2, (5, 7))
+    assert [*papilio.project(edges, "u", common="list")] == [expected]
+    papilio.project(edges, "u", common="list", output=tmp_path / "x.jsonl")
+    assert json.loads((tmp_path / "x.jsonl").read_text("utf-8"))["neighbours"] == [5, 7]
+    mixed = [("b", 7), ("b", "x"), ("a", "x"), ("a", 7)]
+    assert {*next(iter(papilio.project(mixed, "u", common="list")))[3]} == {7, "x"}
+
+
+def test_a_pair_with_another_number_of_common_neighbours_is_an_error() -> None:
+    graph = papilio.BipartiteGraph.from_edges([0, 0, 1, 1, 2], [0, 1, 0, 1, 1])
+    found = common.CommonNeighbours(graph, "u")
+    pairs = np.array([0, 0], np.int32), np.array([1, 2], np.int32)
+    assert [each.tolist() for _, lists in found.find(*pairs, np.array([2, 1])) for each in lists] == [
+        [0, 2, 3],
+        [0, 1, 1],
+    ]
+    for numbers in ([2, 2], [2, 0]):
+        with pytest.raises(ExecutionError, match=f"0 and 2 do not have {numbers[1]} common neighbours"):
+            [*found.find(*pairs, np.array(numbers))]
