@@ -139,13 +139,18 @@ def project(
         With c common neighbours, degrees d and e, and n vertices in the other layer: c / (d + e - c); c / sqrt(d e);
         (d - c) (e - c) (Stone and Roberts 1990); c (n - d - e + c) (Stone and Roberts 1992); the sum over the common
         neighbours, of degree k, of 1 / (k - 1) (Newman 2001) or of 1 / k (resource allocation, Zhou et al. 2007).
-    significance : {"hypergeometric", "expected-degrees", "degrees"}, optional
+    significance : {"hypergeometric", "expected-degrees", "degrees", "signs"}, optional
         P-value: the probability of c or more common neighbours if both vertices chose their neighbours at random; or
         in random graphs with the same expected degrees (BiCM; Saracco et al. 2017), exact; or
         (r + 1) / (n + 1), where r of n random graphs with the same degrees have c or more (Zweig and Kaufmann 2011).
+        ``signs``, for signed graphs, without a weighting: Fisher's exact test of the signs of both vertices at their
+        common neighbours. Rows then have ``concordant`` and ``discordant`` common neighbours, of equal and different
+        signs, and ``sign``: 1 if more are concordant than expected, -1 if more are discordant (int32), with the p-value
+        of as many or more of these.
     fdr : float, optional
         Keep pairs whose q-value (Benjamini-Hochberg) is at most this, with ``significance``; 0.05 by default. All
-        pairs of the layer are tests; those with fewer than ``min_common`` count as tests with p-value 1.
+        pairs of the layer are tests; those with fewer than ``min_common`` count as tests with p-value 1. With
+        ``"signs"`` there are two tests of each pair, and the other one counts as a test with p-value 1.
     samples, seed : int, optional
         Number and seed of the random graphs, with ``"degrees"``; 1,000 and 0 by default. A warning gives the
         required number if so few samples cannot lead to any q-value up to ``fdr``.
@@ -190,9 +195,9 @@ def project(
     [("Evelyn", "Laura", 6), ("Evelyn", "Theresa", 7)]
     """
     rest: Any = (min_common, weighting, significance, fdr, samples, seed)
-    Projection("u", *rest)  # a wrong parameter raises before the graph is read
-    graph, options, named = resolve_layers(graph, reading, {"layer": layer}, needs_signs=False)
-    motif = Projection(named["layer"], *rest)
+    asked = Projection("u", *rest)  # a wrong parameter raises before the graph is read
+    graph, options, named = resolve_layers(graph, reading, {"layer": layer}, needs_signs=asked.needs_signs)
+    motif = replace(asked, layer=named["layer"])
     given: dict[str, Any] = {
         "limit": limit, "cluster": cluster, "engine": engine, "workers": workers, "progress": progress, **options
     }  # fmt: skip
@@ -229,7 +234,7 @@ def _list_common(
     if as_store or job is not None:
         raise InputError(f"{'as_store' if as_store else 'job'} is set, and common is 'list': only rows have lists")
     options, where = split_options(given)
-    held = read_graph(graph, "bipartite", options)
+    held = read_graph(graph, "bipartite", options, needs_signs=motif.needs_signs)
     if target is None:
         rows: ProjectedRows = enumerate(held, motif, **where)
         return rows.add_neighbours()

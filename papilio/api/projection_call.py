@@ -103,8 +103,9 @@ class ProjectionCall(ListingCall):
 
     @property
     def _n_tests(self) -> int:
+        """One test for each pair of the layer; of signs two, for concordant and for discordant common neighbours."""
         n = self.graph.n_u if self.motif.layer == "u" else self.graph.n_v
-        return n * (n - 1) // 2
+        return n * (n - 1) // (1 if self.motif.needs_signs else 2)
 
     def count(self, executor: Executor, job: JobSpec, session: JobSession | None, shards: Path | None) -> JobOutcome:
         self._note_multiplicities()

@@ -233,7 +233,9 @@ class RowFile:
         if column.dtype.kind == "f":
             return self._packer.pack_values(column)
         if names is None:
-            names = pa.array(np.arange(int(column.max(initial=0)) + 1, dtype=np.int32))
+            low = min(int(column.min(initial=0)), 0)
+            names = pa.array(np.arange(low, int(column.max(initial=0)) + 1, dtype=np.int32))
+            return self._packer.pack(names, column - np.int32(low))
         return self._packer.pack(names, column)
 
     def _append(self, part: bytes | pa.Buffer) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from itertools import combinations
+from math import comb
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pytest
 import scipy
 
 import papilio
-from papilio.errors import ExecutionError, InputError
+from papilio.errors import ExecutionError, InputError, UnsupportedError
 from papilio.kernels.project import common
 from tests.tools.commands import Run
 from tests.tools.listings import write_many, write_women
@@ -277,3 +278,49 @@ def test_a_pair_with_another_number_of_common_neighbours_is_an_error() -> None:
     for numbers in ([2, 2], [2, 0]):
         with pytest.raises(ExecutionError, match=f"0 and 2 do not have {numbers[1]} common neighbours"):
             [*found.find(*pairs, np.array(numbers))]
+
+
+VOTES = [
+    *((judge, case, 1) for judge in ("Ada", "Bea") for case in range(6)),
+    *((judge, case, -1) for judge in ("Ada", "Bea") for case in range(6, 12)),
+    *(("Cy", case, -1 if case < 6 else 1) for case in range(12)),
+    *(("Di", case, 1 if case % 2 else -1) for case in range(12)),
+]
+
+
+def test_signed_pairs_agree_or_disagree_more_than_chance(tmp_path: Path, run: Run) -> None:
+    rows = papilio.project(VOTES, "u", significance="signs", fdr=1.0)
+    assert rows.columns == ("source", "target", "common", "concordant", "discordant", "sign", "p", "q")
+    p = 1 / comb(12, 6)
+    q = {row[:2]: row[2:] for row in rows}
+    certain = pytest.approx(12 * p / 3, rel=1e-12)  # 12 tests of 6 pairs; three have this p-value
+    assert q["Ada", "Bea"] == (12, 12, 0, 1, pytest.approx(p, rel=1e-12), certain)
+    assert q["Ada", "Cy"] == q["Bea", "Cy"] == (12, 0, 12, -1, pytest.approx(p, rel=1e-12), certain)
+    assert q["Ada", "Di"] == q["Bea", "Di"] == (12, 6, 6, 0, 1.0, 1.0)
+    kept = papilio.project(VOTES, "u", significance="signs")
+    assert sorted(row[:2] for row in kept) == [("Ada", "Bea"), ("Ada", "Cy"), ("Bea", "Cy")]
+    expected = sorted(kept)
+    for name in ("pairs.parquet", "pairs"):
+        papilio.project(VOTES, "u", significance="signs", output=tmp_path / name)
+        assert sorted(zip(*pq.read_table(tmp_path / name).to_pydict().values(), strict=True)) == expected
+    assert kept.schema.equals(pq.read_table(tmp_path / "pairs").schema)
+    allies = papilio.read(tmp_path / "pairs.parquet", u="source", v="target", sign="sign", kind="unipartite")
+    assert (allies.signed, allies.n_edges) == (True, 3)
+    assert kept.to_networkx()["Ada"]["Cy"]["sign"] == -1
+    listed = papilio.project(VOTES, "u", significance="signs", common="list")
+    assert [row[-1] for row in listed] == [tuple(range(12))] * 3
+    assert papilio.count(papilio.read(VOTES, sign=True), papilio.Projection("u", significance="signs")).count == 3
+    path = tmp_path / "votes.csv"
+    path.write_text("judge,case,vote\n" + "".join(f"{a},{b},{sign}\n" for a, b, sign in VOTES), "utf-8")
+    words = ("--layer", "judge", "--sign", "vote", "--significance", "signs", "--format", "jsonl")
+    lines = [json.loads(line) for line in run("project", path, *words).stdout.splitlines()]
+    assert sorted(tuple(line.values()) for line in lines) == expected
+
+
+def test_signed_pairs_that_are_refused() -> None:
+    with pytest.raises(UnsupportedError, match="has no signs, but a pair of U with 2 or more in common, signs q up to"):
+        papilio.project(EDGES, "u", significance="signs")
+    with pytest.raises(InputError, match="weighting is 'cosine', and significance 'signs'"):
+        papilio.project(VOTES, "u", significance="signs", weighting="cosine")
+    with pytest.raises(UnsupportedError, match=r'projections with significance "signs" are listed on CPUs, and engine'):
+        papilio.project(VOTES, "u", significance="signs", engine="gpu", output="never")
