@@ -515,7 +515,10 @@ class Census(Motif):
 Weighting = Literal["jaccard", "cosine", "checkerboards", "togetherness", "hyperbolic", "resource"]
 """Weights of pairs, in addition to the number of common neighbours."""
 
-PairTest = Literal["hypergeometric", "expected-degrees", "degrees"]
+CommonForm = Literal["count", "list"]
+"""What the rows of a projection have of common neighbours: their number alone, or a list of them, too."""
+
+PairTest = Literal["hypergeometric", "expected-degrees", "degrees", "signs"]
 """Null models of pairs."""
 
 DEFAULT_FDR, DEFAULT_SAMPLES = 0.05, 1000
@@ -536,10 +539,12 @@ class Projection(Motif):
         the other layer: ``jaccard`` is c / (d + e - c), ``cosine`` c / sqrt(d e), ``checkerboards`` (d - c) (e - c),
         ``togetherness`` c (n - d - e + c). ``hyperbolic`` and ``resource`` are sums over the common neighbours, of
         1 / (k - 1) and 1 / k for one of degree k.
-    significance : {"hypergeometric", "expected-degrees", "degrees"} or None
+    significance : {"hypergeometric", "expected-degrees", "degrees", "signs"} or None
         Test of each pair: the probability of as many common neighbours or more, if both vertices chose theirs at random
         (``hypergeometric``), or in random graphs with the same expected degrees of all vertices; or the share of random
-        graphs with the same degrees that have as many or more (``degrees``).
+        graphs with the same degrees that have as many or more (``degrees``). ``signs``, of a signed graph: the
+        probability of as many common neighbours with equal signs, or with different ones, or more (Fisher's exact
+        test).
     fdr : float or None
         Largest q-value (Benjamini-Hochberg) of a pair, with ``significance``; 0.05 by default.
     samples : int or None
@@ -551,7 +556,7 @@ class Projection(Motif):
     ------
     InputError
         For another layer, weighting or test, fewer than 1 common neighbour, an ``fdr`` without ``significance``, or
-        not above 0 and at most 1, and ``samples`` or ``seed`` without ``degrees``.
+        not above 0 and at most 1, ``samples`` or ``seed`` without ``degrees``, and a weighting with ``signs``.
     """
 
     name: ClassVar[str] = "projection"
@@ -576,6 +581,10 @@ class Projection(Motif):
                     f"{name} is {given}, and significance is {self.significance!r}, which draws no random graphs: "
                     "leave it out, or give significance 'degrees'"
                 )
+        if self.needs_signs and self.weighting is not None:
+            raise InputError(
+                f"weighting is {self.weighting!r}, and significance 'signs', whose pairs have no weights: leave out one"
+            )
         if self.fdr is None:
             if self.significance is not None:
                 object.__setattr__(self, "fdr", DEFAULT_FDR)
@@ -583,6 +592,11 @@ class Projection(Motif):
             raise InputError(f"fdr is {self.fdr}, but significance is not set; set both or neither")
         elif not 0 < self.fdr <= 1:
             raise InputError(f"fdr is {self.fdr}; expected a number above 0 and at most 1")
+
+    @property
+    def needs_signs(self) -> bool:  # type: ignore[override]
+        """Whether the test is about the signs of edges."""
+        return self.significance == "signs"
 
     @property
     def title(self) -> str:

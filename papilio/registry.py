@@ -15,7 +15,7 @@ from papilio.kernels.clique.family import CLIQUE, MAXIMAL_CLIQUE
 from papilio.kernels.engine import ENGINES, Engine, EngineName
 from papilio.kernels.maximal.family import MAXIMAL_BICLIQUE
 from papilio.kernels.motif_row import MotifRow
-from papilio.kernels.project.family import PROJECTION, SAMPLED_PROJECTION
+from papilio.kernels.project.family import PROJECTION, SAMPLED_PROJECTION, SIGNED_PROJECTION
 from papilio.kernels.wedge.family import (
     BALANCED_BUTTERFLY,
     BUTTERFLY,
@@ -41,6 +41,8 @@ def motif_row(motif: Motif) -> MotifRow:
         raise UnsupportedError(f"motif {motif.name!r} has no engine; known: {', '.join(MOTIF_ROWS)}")
     if isinstance(motif, Projection) and motif.samples is not None:
         return SAMPLED_PROJECTION
+    if isinstance(motif, Projection) and motif.needs_signs:
+        return SIGNED_PROJECTION
     return MOTIF_ROWS[motif.name]
 
 

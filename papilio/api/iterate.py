@@ -77,7 +77,7 @@ class Rows(Previewed, Tabular):
     def __iter__(self) -> Generator[tuple[Any, ...], None, None]:
         with closing(self._blocks()) as blocks:
             for names, _, columns in blocks:
-                lists = [_as_tuples(each, of) for each, of in zip(names, columns, strict=True)]
+                lists = [as_tuples(each, of) for each, of in zip(names, columns, strict=True)]
                 yield from lists[0] if len(lists) == 1 else zip(*lists, strict=True)
 
     @checked
@@ -176,7 +176,8 @@ def _copied(column: RowColumn) -> RowColumn:
     return (column[0].copy(), column[1].copy()) if isinstance(column, tuple) else column.copy()
 
 
-def _as_tuples(names: NDArray[Any], column: RowColumn) -> list[tuple[Any, ...]]:
+def as_tuples(names: NDArray[Any], column: RowColumn) -> list[tuple[Any, ...]]:
+    """Return the labels of each row of a column as a tuple."""
     if not isinstance(column, tuple):
         columns = [plain_labels(names[column[:, at]]) for at in range(column.shape[1])]
         return [*zip(*columns, strict=True)] if columns else [()] * len(column)

@@ -9,24 +9,31 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from papilio import charts
-from papilio.api.iterate import Rows
+from papilio.api.iterate import Rows, as_tuples
 from papilio.api.listing_call import ListingCall
+from papilio.api.read import Graph
 from papilio.arguments import plural
 from papilio.cluster.driver import JobOutcome, count_job, run_directory
 from papilio.cluster.events import ignore_events
 from papilio.cluster.executor import Executor
 from papilio.errors import ExecutionError, InputError
+from papilio.graph import BipartiteGraph
+from papilio.kernels.project.common import CommonNeighbours
 from papilio.kernels.project.q_values import FalseDiscovery
 from papilio.kernels.threads import available_threads
+from papilio.motifs import PairSide
 from papilio.storage.answers import Drawn
+from papilio.storage.evidence import VALUED
 from papilio.storage.interop import pairs_to_networkx
 from papilio.storage.labelled import plain_labels
 from papilio.storage.listings import (
+    NEIGHBOURS,
     PAIR_COLUMNS,
     ListingShard,
     choose_rows,
@@ -35,6 +42,7 @@ from papilio.storage.listings import (
     pair_schema,
     read_numbers,
 )
+from papilio.storage.reading import REPEATED
 from papilio.tasks.forecast import Range
 
 if TYPE_CHECKING:
@@ -70,6 +78,7 @@ class ProjectionCall(ListingCall):
         return self.question.motif
 
     def rows(self) -> ProjectedRows:
+        self._note_multiplicities()
         return ProjectedRows(self)
 
     def plain(self) -> ProjectionCall:
@@ -86,12 +95,20 @@ class ProjectionCall(ListingCall):
         """Return an empty collection of p-values, one for each pair of the layer; None without a test."""
         return None if self.motif.fdr is None else FalseDiscovery(self._n_tests, self.motif.fdr)
 
+    def _note_multiplicities(self) -> None:
+        """Warn if edges had multiplicities, which other projections add up."""
+        noted = [note for note in self.graph.reading["notes"] if note.startswith((REPEATED, VALUED))]
+        if noted:
+            _LOG.warning(f"papilio: {self.graph.source}: {'; '.join(noted)}; a common neighbour counts once")
+
     @property
     def _n_tests(self) -> int:
+        """One test for each pair of the layer; of signs two, for concordant and for discordant common neighbours."""
         n = self.graph.n_u if self.motif.layer == "u" else self.graph.n_v
-        return n * (n - 1) // 2
+        return n * (n - 1) // (1 if self.motif.needs_signs else 2)
 
     def count(self, executor: Executor, job: JobSpec, session: JobSession | None, shards: Path | None) -> JobOutcome:
+        self._note_multiplicities()
         if self._listing.limit is None:
             asked = replace(job, listing=None, motif=self.motif.plain if self.motif.samples else self.motif)
             found = count_job(executor, asked, self.engine, None, ignore_events).result.count
@@ -158,29 +175,57 @@ class ProjectedRows(Rows, Drawn):
 
     _call: ProjectionCall
 
+    _common: CommonNeighbours | None = None
+
     def __init__(self, call: ProjectionCall) -> None:
         super().__init__(call)
         self.columns = *PAIR_COLUMNS, *call.numbers
 
+    def add_neighbours(self) -> Self:
+        """Append the common neighbours of each pair to its row, as a tuple of labels or ids; return the rows."""
+        graph = self._call.graph.arrays()
+        assert isinstance(graph, BipartiteGraph)
+        self._common = CommonNeighbours(graph, self._call.motif.layer)
+        self.columns = *PAIR_COLUMNS, *self._call.numbers, NEIGHBOURS
+        return self
+
     def __iter__(self) -> Generator[tuple[Any, ...], None, None]:
-        with closing(self._blocks()) as blocks:
-            for names, _, columns in blocks:
+        others = self._others
+        with closing(self._listed()) as blocks:
+            for names, columns in blocks:
                 source, target, *numbers = columns
-                labels = (plain_labels(names[0][places]) for places in (source, target))
-                yield from zip(*labels, *map(np.ndarray.tolist, numbers), strict=True)
+                lists = [] if others is None else [as_tuples(others, numbers.pop())]
+                labels = (plain_labels(names[places]) for places in (source, target))
+                yield from zip(*labels, *map(np.ndarray.tolist, numbers), *lists, strict=True)
 
     @property
     def schema(self) -> ArrowSchema:
         """Schema of the batches; reading it prepares the graph."""
         with ExitStack() as stack:
             names, *_ = self._prepare(stack)
-            return pair_schema(names[0], self._call.numbers)
+            return pair_schema(names[0], self._call.numbers, self._others)
 
     def _batches(self, schema: Any | None) -> Iterator[Any]:
+        others = self._others
+        with closing(self._listed()) as blocks:
+            for names, columns in blocks:
+                schema = schema or pair_schema(names, self._call.numbers, others)
+                yield pair_batch(names, columns, schema, others)
+
+    @property
+    def _others(self) -> NDArray[Any] | None:
+        """Names of the vertices that are common neighbours, by id; None if these are not listed."""
+        return None if self._common is None else other_names(self._call.graph, self._call.motif.layer)
+
+    def _listed(self) -> Generator[tuple[NDArray[Any], list[Any]], None, None]:
+        """Yield the names of the layer, and columns of pairs: with common neighbours, if they are listed."""
         with closing(self._blocks()) as blocks:
             for names, _, columns in blocks:
-                schema = schema or pair_schema(names[0], self._call.numbers)
-                yield pair_batch(names[0], columns, schema)
+                if self._common is None:
+                    yield names[0], columns
+                    continue
+                for part, lists in self._common.find(*columns[:3]):
+                    yield names[0], [*(each[part] for each in columns), lists]
 
     def to_networkx(self) -> Any:
         """Return a NetworkX graph: all vertices of the layer as nodes, the numbers of a pair as attributes of its edge.
@@ -227,3 +272,10 @@ class ProjectedRows(Rows, Drawn):
                     found, kept = discovery.q_values(columns[-1])
                     columns = [each[kept] for each in (*columns, found)]
                 yield names, sizes, [*columns]
+
+
+def other_names(graph: Graph, layer: PairSide) -> NDArray[Any]:
+    """Return the labels, or the ids, of the vertices of the other layer."""
+    other: PairSide = "v" if layer == "u" else "u"
+    labels = graph.labels(other)
+    return np.arange(graph.n_v if layer == "u" else graph.n_u, dtype=np.int32) if labels is None else labels

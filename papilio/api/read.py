@@ -34,6 +34,7 @@ from papilio.storage.reading import (
     convert_aside,
     describe_reading,
     names_of_columns,
+    note_repeated,
     read_as,
     record_of,
     warn_outside,
@@ -154,8 +155,8 @@ class Graph:
         ``layers`` has the names of the layers, see :attr:`layer_names`.
         """
         if self.labelled is not None:
-            notes = [*filter(None, [self.layers.note]), *self._notes]
             dropped = dict(self.labelled.dropped)
+            notes = [*filter(None, [self.layers.note]), *self._notes, *note_repeated(dropped)]
             return {"source": self.source, "layers": self.layer_names, "dropped": dropped, "notes": notes}
         assert self.store is not None
         described = describe_reading(self.store.manifest) | {"layers": self.layer_names}
@@ -355,7 +356,9 @@ def _write_labelled(graph: LabelledGraph, path: Path) -> GraphStore:
     layers = graph.layers
     if layers.names is None and len(graph.sides.names) > 1 and graph.kind == "bipartite":
         layers = replace(layers, names=(graph.sides.names[0], graph.sides.names[1]))
-    provenance = {"source": "memory"} | ({} if layers == Layers() else {"layers": layers.to_dict()})
+    provenance: dict[str, Any] = {"source": "memory"} | ({} if layers == Layers() else {"layers": layers.to_dict()})
+    notes = [*graph.notes, *note_repeated(graph.dropped)]
+    provenance |= {"notes": notes} if notes else {}
     return write_store(path, graph.graph, provenance=provenance, labels_u=graph.labels_u, labels_v=graph.labels_v)
 
 

@@ -42,7 +42,7 @@ from papilio.cli.report import (
 )
 from papilio.cli.tables import FORMAT_FLAG, STANDARD_OUTPUT, RowTarget, answer_rows, take_target, with_rows
 from papilio.kernels.null.models import NullName
-from papilio.motifs import Motif, PairTest, Weighting
+from papilio.motifs import CommonForm, Motif, PairTest, Weighting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -312,6 +312,10 @@ def _list_rows(
 @click.option(
     "--min-common", type=integer, default=2, show_default=True, metavar="N",
     help="Minimum number of common neighbours.",
+)  # fmt: skip
+@click.option(
+    "--common", type=click.Choice(get_args(CommonForm)), default="count", show_default=True,
+    help="list: a last column has the common neighbours themselves; --output is a file.",
 )  # fmt: skip
 @click.option(
     "--weighting", type=click.Choice(get_args(Weighting)),

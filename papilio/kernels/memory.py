@@ -243,7 +243,7 @@ def _of_projections(motif: Motif, per: Granularity, engine: EngineName) -> Graph
         host = terms.host._replace(fixed=tails, vertex=4 * COUNT)
         device = terms.device._replace(vertex=terms.device.vertex + ID + COUNT, widest=DEVICE_PAIR_BYTES)
         return terms._replace(host=host, device=device)
-    thread = terms.thread._replace(widest=2 * COUNT + COUNT + _PAIR_BYTES)
+    thread = terms.thread._replace(widest=terms.thread.widest + COUNT + _PAIR_BYTES)
     if not isinstance(motif, Projection) or motif.samples is None:
         return terms._replace(host=terms.host._replace(fixed=tails), thread=thread)
     # Each thread indexes a random graph of its own, drawn from rows of both layers.

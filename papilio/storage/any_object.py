@@ -17,7 +17,7 @@ import numpy as np
 from papilio.errors import InputError
 from papilio.graph import BipartiteGraph, GraphKind, UnipartiteGraph
 from papilio.storage.column_choice import find_column, is_known_name, pick_ends, plain_name
-from papilio.storage.evidence import Evidence, Layout, Missing
+from papilio.storage.evidence import Evidence, Layout, Missing, has_value, note_values
 from papilio.storage.interop import (
     as_table,
     from_arrow,
@@ -42,6 +42,7 @@ from papilio.storage.objects import (
     are_numbers,
     cell_of_object,
     choose_layout,
+    count_values,
     entries_of,
     groups_graph,
     matrix_graph,
@@ -169,9 +170,11 @@ def _arranged(obj: Any, options: dict[str, Any], choice: dict[str, Any]) -> Labe
     rest = options | {name: choice[name] for name in ("layout", "missing") if choice[name] is not None}
     if isinstance(obj, Mapping) and not _is_graph(obj):
         _refuse_unused("dictionary", where, options)
-        return groups_graph(
-            "the dictionary", rows_of_groups("the dictionary", obj.items(), missing), kind, layout, missing
-        )
+        rows = rows_of_groups("the dictionary", obj.items(), missing)
+        values = (value for of in obj.values() if isinstance(of, Mapping) for value in of.values())
+        notes = note_values(sum(has_value(cell_of_object(each)) for each in values))
+        found = groups_graph("the dictionary", rows, kind, layout, missing)
+        return replace(found, notes=(*found.notes, *notes))
     package, name = type(obj).__module__.partition(".")[0], type(obj).__name__
     if package == "pandas" and name == "Series":
         return _read_series(obj, kind, layout, missing, where)
@@ -262,7 +265,8 @@ def _read_series(
     index = series.index[found]
     u, v = (np.asarray(index.get_level_values(at)) for at in (0, 1))
     result = assemble_columns([u, v], (), Origin("Series", "entries"), kind, None, None, None, None, missing=missing)
-    return replace(result, dropped={**result.dropped, "zeros": int((~found).sum())})
+    notes = note_values(count_values(series, found))
+    return replace(result, dropped={**result.dropped, "zeros": int((~found).sum())}, notes=notes)
 
 
 def _listed_rows(

@@ -74,6 +74,30 @@ def entry_of(cell: Cell) -> bool | None:
     return None if cell is None or cell != cell else bool(cell)
 
 
+VALUED = "entries other than 0 and 1"
+"""Beginning of the note on a matrix whose entries have values."""
+
+
+def has_value(cell: Cell) -> bool:
+    """Return whether an entry of a matrix is a number other than 0 and 1; edges have no numbers."""
+    return is_number(cell) and cell == cell and cell not in (0, 1)
+
+
+def note_values(n: int) -> tuple[str, ...]:
+    """Return the note on ``n`` entries with values."""
+    return (f"{VALUED}, read as edges without their values: {n:,}",) if n else ()
+
+
+_SHOWN_COLUMNS = 6
+"""Number of columns listed in a note."""
+
+
+def note_unused(columns: Sequence[str]) -> str:
+    """Return the note on columns, or attributes of edges, that are not used."""
+    shown = ", ".join(columns[:_SHOWN_COLUMNS]) + (" ..." if len(columns) > _SHOWN_COLUMNS else "")
+    return f"not used: {shown}; a sign rule makes the graph signed"
+
+
 @dataclass(frozen=True)
 class Evidence:
     """What a source shows of its layout; ``rows`` are all rows or the first ones."""

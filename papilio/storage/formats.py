@@ -46,7 +46,7 @@ from papilio.storage.column_choice import (
     find_column,
     show_column,
 )
-from papilio.storage.evidence import MISSING, Cell, Layout, Missing
+from papilio.storage.evidence import MISSING, Cell, Layout, Missing, note_unused
 from papilio.storage.layout import Plan
 from papilio.storage.quotes import iter_records, split_record
 from papilio.storage.where import Condition
@@ -484,10 +484,6 @@ def first_data(head: Head, layout: TextLayout, start: int = 0) -> tuple[TextLayo
     return layout, modal_row([fields_of(layout, line) for _, line in data])
 
 
-_SHOWN_COLUMNS = 6
-"""Number of columns listed in a note."""
-
-
 @dataclass
 class LineCounts:
     """The lines of text inputs, counted by kind."""
@@ -583,5 +579,4 @@ def describe_columns(
     info.layout["read"] = {role: show_column(names, at) for role, at in read.items()}
     unused = [show_column(names, at) for at in range(int(tagged), count) if at not in read.values()]
     if unused and not info.signed:
-        shown = ", ".join(unused[:_SHOWN_COLUMNS]) + (" ..." if len(unused) > _SHOWN_COLUMNS else "")
-        info.notes.append(f"not used: {shown}; a sign rule makes the graph signed")
+        info.notes.append(note_unused(unused))

@@ -11,7 +11,7 @@ import pyarrow as pa
 from papilio.errors import InputError
 from papilio.graph import MAX_VERTICES
 from papilio.storage.column_choice import Decimal, plain_name
-from papilio.storage.evidence import TOTALS, entry_of
+from papilio.storage.evidence import TOTALS, entry_of, has_value
 from papilio.storage.formats import (
     BLANKS,
     Declared,
@@ -28,16 +28,16 @@ from papilio.storage.quotes import BROKEN_QUOTES, Block
 from papilio.storage.text_block import Malformed, ParsedBlock, Problem, decoded, records_of
 from papilio.storage.two_colours import two_colours
 
-_ENTRY, _EMPTY, _MISSING, _WORD = 1, 0, -1, -2
+_VALUED, _ENTRY, _EMPTY, _MISSING, _WORD = 2, 1, 0, -1, -2
 
 
 def _state_of(text: bytes, decimal: Decimal) -> int:
-    """Return whether a cell is an entry, empty, missing, or a word that means neither."""
+    """Return whether a cell is an entry, with a value or without, empty, missing, or a word that means neither."""
     cell = cell_of(text, decimal)
     if cell is None:
         return _MISSING
     entry = entry_of(cell)
-    return _WORD if entry is None else _ENTRY if entry else _EMPTY
+    return _WORD if entry is None else _EMPTY if not entry else _VALUED if has_value(cell) else _ENTRY
 
 
 class GridParser:
@@ -109,9 +109,10 @@ class GridParser:
                 raise Malformed(f"{text.decode(errors='replace')!r} is no entry of a matrix")
             if state == _MISSING and not (self._plan.blanks and not text):
                 parsed.add_missing(line)
-            if state != _ENTRY:
+            if state not in (_ENTRY, _VALUED):
                 continue
             if rule is None:
+                parsed.valued += state == _VALUED
                 yield name, self._column_label(at)
                 continue
             problem = rule.problem(text.decode(errors="replace"))

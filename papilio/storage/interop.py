@@ -22,7 +22,7 @@ from papilio.errors import GraphError, InputError
 from papilio.extras import import_extra
 from papilio.graph import BipartiteGraph, GraphKind
 from papilio.storage.column_choice import pick_ends
-from papilio.storage.evidence import Evidence, Layout, Missing
+from papilio.storage.evidence import Evidence, Layout, Missing, note_unused, note_values
 from papilio.storage.labelled import (
     ArrowRows,
     FrameRows,
@@ -339,7 +339,8 @@ def from_pandas(
     names = pick_columns("data frame", list(frame.columns), u, v, sign)
     columns = [frame[name] for name in names]
     origin = FrameRows(index=frame.index)
-    return assemble_columns(columns, names, origin, kind, labels, n_u, n_v, positive_from, missing=missing)
+    found = assemble_columns(columns, names, origin, kind, labels, n_u, n_v, positive_from, missing=missing)
+    return replace(found, notes=_note_others(list(frame.columns), names))
 
 
 @checked
@@ -366,7 +367,14 @@ def from_arrow(
     names = pick_columns("table", list(table.schema.names), u, v, sign)
     columns = [table.column(name) for name in names]
     origin: Origin = PolarsRows("polars data frame") if is_polars else ArrowRows("pyarrow table")
-    return assemble_columns(columns, names, origin, kind, labels, n_u, n_v, positive_from, missing=missing)
+    found = assemble_columns(columns, names, origin, kind, labels, n_u, n_v, positive_from, missing=missing)
+    return replace(found, notes=_note_others(table.schema.names, names))
+
+
+def _note_others(present: Sequence[Any], used: Sequence[Any]) -> tuple[str, ...]:
+    """Return a note on the columns that are not used, if the graph has no signs."""
+    others = [str(name) for name in present if name not in used]
+    return (note_unused(others),) if others and len(used) == 2 else ()
 
 
 @checked
@@ -434,6 +442,7 @@ def from_scipy(
     if kind == "unipartite" and n_u != n_v:
         raise InputError(f"an adjacency matrix is square; this one has shape {matrix.shape}")
     entries = matrix.tocoo(copy=True)
+    n_stored = entries.nnz
     entries.sum_duplicates()
     present = entries.data != 0
     absent = entries.data != entries.data
@@ -452,18 +461,21 @@ def from_scipy(
     signs = read_signs(entries.data[present], positive_from) if signed else None
     if kind == "unipartite" and signs is not None:
         _check_symmetric_signs(u, v, signs)
+    n_repeated = n_stored - entries.nnz
+    notes = () if signed else note_values(int(np.count_nonzero(entries.data[present] != 1)))
     origin = SparseEntries(format=matrix.format)
     seen = Evidence("the sparse matrix", (), is_matrix=True, shape=(n_u, n_v), places=(u, v))
     plan = decide(seen, layout, bipartite=kind == "bipartite")
     if plan.layout == "adjacency" and kind == "bipartite":
         found = adjacency_graph("the sparse matrix", u, v, signs, (n_u, n_v), kind, None, None, origin)
-        return replace(found, notes=plan.notes)
+        return replace(found, notes=(*plan.notes, *notes), dropped={**found.dropped, "duplicates": n_repeated})
     result = assemble(kind, u, v, signs, n_u, n_v)
     # This format pads its blocks with zeros.
     dropped = {"zeros": 0 if matrix.format == "bsr" else int(present.size - np.count_nonzero(present))}
+    dropped["duplicates"] = n_repeated
     if kind == "unipartite":
         dropped["self_loops"] = result.dropped["self_loops"]
-    return LabelledGraph(result.graph, dropped=dropped, origin=origin)
+    return LabelledGraph(result.graph, dropped=dropped, origin=origin, notes=notes)
 
 
 def pick_columns(

@@ -37,6 +37,7 @@ from numpy.typing import NDArray
 from papilio.errors import GraphError, StoreError
 from papilio.graph import RowColumn
 from papilio.motifs import Listing, Motif
+from papilio.storage.edge_files import numbers_of
 from papilio.storage.files import atomic_directory, atomic_file
 from papilio.storage.parquet_lists import MAGIC, Group, ListPacker, Packed, make_footer
 from papilio.storage.records import (
@@ -87,17 +88,71 @@ def _pair_fields(kind: pa.DataType, numbers: Numbers) -> list[pa.Field]:
     return [pa.field(name, of, nullable=False) for name, of in types.items()]
 
 
-def pair_schema(names: NDArray[Any], numbers: Numbers) -> pa.Schema:
-    """Return the schema of pairs of vertices called ``names``, with numbers; errors as :func:`list_schema`."""
-    return pa.schema(_pair_fields(_element_type(names), numbers))
+NEIGHBOURS = "neighbours"
+"""Column of the common neighbours of a pair."""
 
 
-def pair_batch(names: NDArray[Any], columns: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
-    """Return pairs, two columns of positions in the names and numbers, as Arrow arrays of :func:`pair_schema`."""
+def pair_schema(names: NDArray[Any], numbers: Numbers, others: NDArray[Any] | None = None) -> pa.Schema:
+    """Return the schema of pairs of vertices called ``names``, with numbers; errors as :func:`list_schema`.
+
+    ``others`` are the names of the common neighbours, if they are listed.
+    """
+    fields = _pair_fields(_element_type(names), numbers)
+    return pa.schema(fields if others is None else [*fields, neighbours_field(others)])
+
+
+def neighbours_field(names: NDArray[Any]) -> pa.Field:
+    """Return the field of lists of common neighbours called ``names``; errors as :func:`list_schema`."""
+    return _list_field(NEIGHBOURS, _element_type(names), None)
+
+
+def pair_batch(
+    names: NDArray[Any], columns: Sequence[Any], schema: pa.Schema, others: NDArray[Any] | None = None
+) -> pa.RecordBatch:
+    """Return pairs, two columns of positions in the names and numbers, as Arrow arrays of :func:`pair_schema`.
+
+    With ``others`` the last column has offsets, and positions in these names.
+    """
     source, target, *numbers = columns
-    columns = names[source], names[target], *numbers
-    arrays = [pa.array(each, field.type) for each, field in zip(columns, schema, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    lists = [] if others is None else [_list_array(others, numbers.pop(), schema.field(NEIGHBOURS))]
+    flat = zip((names[source], names[target], *numbers), schema, strict=not lists)
+    arrays = [pa.array(each, field.type) for each, field in flat]
+    return pa.RecordBatch.from_arrays([*arrays, *lists], schema=schema)
+
+
+FindLists = Callable[..., Iterator[tuple[slice, tuple[NDArray[np.int64], NDArray[np.int32]]]]]
+"""Returns common neighbours of pairs: see :class:`papilio.kernels.project.common.CommonNeighbours`."""
+
+
+def add_neighbours(
+    batches: Iterable[pa.RecordBatch],
+    schema: pa.Schema,
+    labels: pa.ChunkedArray | None,
+    others: NDArray[Any],
+    find: FindLists,
+) -> Iterator[pa.RecordBatch]:
+    """Yield pairs with the lists of their common neighbours, called ``others``, in a last column of this schema.
+
+    ``labels`` are those of the vertices by id, None if the pairs have ids.
+    """
+    for batch in batches:
+        ends = [_ids_of(batch.column(name), labels) for name in PAIR_COLUMNS]
+        for part, lists in find(*ends, batch.column("common").to_numpy()):
+            rows = batch.slice(part.start, part.stop - part.start)
+            column = _list_array(others, lists, schema.field(NEIGHBOURS))
+            yield pa.RecordBatch.from_arrays([*rows.columns, column], schema=schema)
+
+
+def _ids_of(column: pa.Array, labels: pa.ChunkedArray | None) -> NDArray[np.int32]:
+    """Return the ids of vertices; StoreError for a label that no vertex has."""
+    if labels is None:
+        return numbers_of(column)
+    import pyarrow.compute as pc  # slow to import, and only needed for labels
+
+    places = pc.index_in(column, value_set=labels)
+    if places.null_count:
+        raise StoreError("the graph has lost labels of listed vertices while it was read; read it again")
+    return numbers_of(places)
 
 
 def _list_field(layer: str, kind: pa.DataType, size: int | None) -> pa.Field:
@@ -124,13 +179,18 @@ def batch_of(names: Sequence[NDArray[Any]], columns: Sequence[RowColumn], schema
     arrays = []
     for of, column, field in zip(names, columns, schema, strict=True):
         if isinstance(column, tuple):
-            offsets, places = column
-            values = pa.array(of[places], field.type.value_type)
-            arrays.append(pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), values, field.type))
+            arrays.append(_list_array(of, column, field))
         else:
             values = pa.array(of[column.ravel()], field.type.value_type)
             arrays.append(pa.FixedSizeListArray.from_arrays(values, type=field.type))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _list_array(names: NDArray[Any], column: tuple[NDArray[Any], NDArray[Any]], field: pa.Field) -> pa.ListArray:
+    """Return lists of names, given by offsets and positions."""
+    offsets, places = column
+    values = pa.array(names[places], field.type.value_type)
+    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), values, field.type)
 
 
 def table_of(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
@@ -173,7 +233,9 @@ class RowFile:
         if column.dtype.kind == "f":
             return self._packer.pack_values(column)
         if names is None:
-            names = pa.array(np.arange(int(column.max(initial=0)) + 1, dtype=np.int32))
+            low = min(int(column.min(initial=0)), 0)
+            names = pa.array(np.arange(low, int(column.max(initial=0)) + 1, dtype=np.int32))
+            return self._packer.pack(names, column - np.int32(low))
         return self._packer.pack(names, column)
 
     def _append(self, part: bytes | pa.Buffer) -> None:

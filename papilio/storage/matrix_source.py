@@ -28,7 +28,7 @@ class MatrixSource:
         self._v, kind_v = _labels_of(labels_v, graph.v)
         self._sign = graph.sign
         self.info = SourceInfo(format, (kind_u, kind_v), graph.sign is not None, layout={"layout": layout})
-        self.info.notes += [*notes, f"read as a matrix: {graph.n_u:,} x {graph.n_v:,}"]
+        self.info.notes += [*notes, *labelled.notes, f"read as a matrix: {graph.n_u:,} x {graph.n_v:,}"]
         if labelled.labels_u is None and labels_v is None:
             self.info.declared = Declared(graph.n_u, graph.n_v, None, (0,), binding=False)
 

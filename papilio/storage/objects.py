@@ -18,7 +18,17 @@ from numpy.typing import NDArray
 from papilio.errors import GraphError, InputError
 from papilio.graph import GraphKind
 from papilio.storage.column_choice import are_named_ends, pick_ends, plain_name
-from papilio.storage.evidence import TOTALS, Evidence, Layout, Missing, entry_of, is_missing_word, is_number
+from papilio.storage.evidence import (
+    TOTALS,
+    Evidence,
+    Layout,
+    Missing,
+    entry_of,
+    has_value,
+    is_missing_word,
+    is_number,
+    note_values,
+)
 from papilio.storage.labelled import (
     LabelledGraph,
     MatrixEntries,
@@ -254,15 +264,26 @@ def matrix_graph(
             places=(u, v),
         )  # fmt: skip
         plan = replace(plan, layout=decide(seen, None, bipartite=kind == "bipartite").layout)
-    signs = None
-    if sign is not None or positive_from is not None:
+    signs, notes = None, tuple[str, ...]()
+    if sign is None and positive_from is None:
+        notes = note_values(sum(count_values(sheet.columns[at], mask[:, i]) for i, at in enumerate(plan.values)))
+    else:
         values = np.stack([np.asarray(sheet.columns[at], float) for at in plan.values], axis=1)
         signs = read_signs(values[u, v], positive_from)
     if plan.layout == "adjacency" or kind == "unipartite":
-        return adjacency_graph(sheet.what, u, v, signs, (sheet.n_rows, len(plan.values)), kind, names_u, names_v)
+        shape = sheet.n_rows, len(plan.values)
+        return replace(adjacency_graph(sheet.what, u, v, signs, shape, kind, names_u, names_v), notes=notes)
     result = assemble("bipartite", u, v, signs, sheet.n_rows, len(plan.values))
     origin = MatrixEntries(index=sheet.row_names, columns=labels_v)
-    return replace(result, labels_u=names_u, labels_v=names_v, origin=origin)
+    return replace(result, labels_u=names_u, labels_v=names_v, origin=origin, notes=notes)
+
+
+def count_values(column: Any, mask: NDArray[np.bool_]) -> int:
+    """Return how many chosen entries of a column are numbers other than 1."""
+    array = np.asarray(column)
+    if array.dtype.kind in "iuf":
+        return int(np.count_nonzero(mask & (array != 1)))
+    return sum(has_value(cell_of_object(each)) for each in array[mask].tolist())
 
 
 def value_mask(what: str, condition: Condition, values: Any) -> NDArray[np.bool_]:

@@ -40,7 +40,7 @@ from papilio.settings import CACHE, XDG_CACHE
 from papilio.signals import keep_until_end, removed_at_end
 from papilio.storage.column_choice import NO_NAME
 from papilio.storage.edge_files import FORMAT_VERSION
-from papilio.storage.evidence import Layout
+from papilio.storage.evidence import VALUED, Layout
 from papilio.storage.files import is_url, os_errors_named
 from papilio.storage.layout import HEADER_NOTE
 from papilio.storage.sides import LOOKS_BIPARTITE
@@ -173,10 +173,13 @@ class Reading(NamedTuple):
         return [note for note in notes if not note.startswith(_FACTS)]
 
 
+REPEATED = "repeated edges"
+"""Beginning of the note on edges that were given several times."""
+
 _FACTS = (
-    "not used: ", LOOKS_BIPARTITE, HEADER_NOTE, "lines equal to the line of names", "entries that are 0",
-    "lines that do not meet", "missing values, left out", "read as ", "column 1 names the rows", "field 1 of a line",
-    "a line is a group", "the matrix is symmetric",
+    "not used: ", LOOKS_BIPARTITE, HEADER_NOTE, "lines equal to the line of names", "entries that are 0", VALUED,
+    REPEATED, "lines that do not meet", "missing values, left out", "read as ", "column 1 names the rows",
+    "field 1 of a line", "a line is a group", "the matrix is symmetric",
 )  # fmt: skip
 """Beginnings of notes that say what was done, and leave no doubt."""
 
@@ -197,17 +200,24 @@ def show_dropped(manifest: Manifest) -> str:
     return ", ".join(f"{number:,} {reason}" for reason, number in manifest.dropped.items() if number) or "nothing"
 
 
+def note_repeated(dropped: Mapping[str, int]) -> list[str]:
+    """Return the note on repeated edges, if there are any."""
+    n_repeated = dropped.get("duplicates", 0)
+    return [f"{REPEATED}, read once each: {n_repeated:,}"] if n_repeated else []
+
+
 def describe_reading(manifest: Manifest) -> dict[str, Any]:
     """Return the source of a stored graph and how it was read: ``provenance`` of a result's graph."""
     provenance = manifest.provenance
     layout = provenance.get("layout", {})
+    repeated = note_repeated(manifest.dropped) if provenance.get("format") else []  # else they were generated
     return {
         "source": provenance.get("source"),
         "format": provenance.get("format"),
         "columns": dict(layout.get("read", {})),
         "header": layout.get("names"),
         "dropped": dict(manifest.dropped),
-        "notes": list(provenance.get("notes", ())),
+        "notes": [*provenance.get("notes", ()), *repeated],
     }
 
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from papilio.errors import InputError, MalformedLineError
 from papilio.graph import MAX_VERTICES
+from papilio.storage.evidence import note_values
 from papilio.storage.formats import (
     BLANKS,
     AmbiguousHeader,
@@ -56,6 +57,7 @@ class _Found:
     header: int = 0
     missing: int = 0
     first_missing: int = 0  # 0-based line
+    valued: int = 0  # entries of a matrix other than 0 and 1
     zero_weight: tuple[int, str] | None = None  # 0-based line of the first weight of 0, and its text
     longest: tuple[int, int] = (0, 1)
     is_unsure: bool = False
@@ -69,6 +71,7 @@ class _Found:
         if parsed.zero_weight is not None and self.zero_weight is None:
             self.zero_weight = line + parsed.zero_weight[0], parsed.zero_weight[1]
         self.missing += parsed.missing
+        self.valued += parsed.valued
         self.marked += parsed.marked
         self.header += parsed.lines.header
         self.is_unsure |= parsed.is_unsure
@@ -216,6 +219,7 @@ class TextSource:
             notes.append(f"lines equal to the line of names, left out: {found.header:,}")
         if lines.zeros:
             notes.append(f"entries that are 0, no edges: {lines.zeros:,}")
+        notes.extend(note_values(found.valued))
         if lines.filtered:
             notes.append(f"lines that do not meet the conditions, left out: {lines.filtered:,}")
         if found.missing and self._options.missing == "drop":

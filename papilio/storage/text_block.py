@@ -114,6 +114,7 @@ class ParsedBlock:
     longest: tuple[int, int] = (0, 0)  # first line and number of lines of the record with most lines
     missing: int = 0  # missing values
     first_missing: int = 0  # line of the first of them
+    valued: int = 0  # entries of a matrix other than 0 and 1
     is_unsure: bool = False  # whether a word of the line of names is a label, too
     zero_weight: tuple[int, str] | None = None  # line of the first weight of 0, and its text
     row_names: list[Any] = field(default_factory=list)  # of a matrix, or of groups

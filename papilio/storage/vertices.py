@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from papilio.errors import GraphError, InputError
 from papilio.graph import GraphKind
+from papilio.storage.evidence import note_unused
 from papilio.storage.labelled import (
     LabelledGraph,
     NetworkEdges,
@@ -117,13 +118,14 @@ def from_vertices(
     pairs = vertices.edge_names or [(names[a], names[b]) for a, b in vertices.ends]
     signs = None if sign is None else read_signs(_edge_values(vertices, sign, pairs), positive_from)
     origin = NetworkEdges(names=pairs)
+    notes = (note_unused(["weight"]),) if signs is None and "weight" in vertices.edge_values else ()
     if kind == "unipartite":
         if u is not None:
             raise InputError("u names the nodes of layer U, but a unipartite graph has no layers; leave it out")
         result = _with_filtered(assemble(kind, ends[:, 0], ends[:, 1], signs, len(names), len(names)), n_filtered)
         defining = defining_attribute(ends, vertices.attributes)
         said = "" if defining is None else f"the attribute {defining} of its vertices defines two layers"
-        return replace(result, labels_u=label_array(names), origin=origin, sides=Sides(said=said))
+        return replace(result, labels_u=label_array(names), origin=origin, sides=Sides(said=said), notes=notes)
     in_v, layers = find_layers(names, every, vertices.attributes, u, directed=vertices.directed)
     ids = np.where(in_v, np.cumsum(in_v), np.cumsum(~in_v)) - 1
     turned = in_v[ends[:, 0]]
@@ -131,7 +133,7 @@ def from_vertices(
     result = assemble(kind, ids[left], ids[right], signs, int((~in_v).sum()), int(in_v.sum()))
     result = _with_filtered(result, n_filtered)
     labels = [label_array([names[at] for at in np.flatnonzero(in_v == of)]) for of in (False, True)]
-    return replace(result, labels_u=labels[0], labels_v=labels[1], origin=origin, layers=layers)
+    return replace(result, labels_u=labels[0], labels_v=labels[1], origin=origin, layers=layers, notes=notes)
 
 
 def _with_filtered(result: LabelledGraph, n_filtered: int) -> LabelledGraph:

@@ -154,7 +154,7 @@ def _samples(kind: type[Motif]) -> Iterator[Motif]:
     found: list[Motif] = []
     chosen: list[dict[str, Any]] = [{}, dict.fromkeys(sizes)]
     if "samples" in names:
-        chosen.append({"significance": "degrees", "samples": 2})
+        chosen += [{"significance": "degrees", "samples": 2}, {"significance": "signs"}]
     for given in (*chosen, *(dict.fromkeys(sizes, size) for size in _SIZES)):
         with suppress(InputError, UnsupportedError):
             motif = kind(**needed, **given)

@@ -75,6 +75,7 @@ CASES: dict[str, tuple[Motif, Listing | None]] = {  # every motif: tests/familie
     "projection": (Projection("u"), None),
     "listed projection": (Projection("u"), Listing()),
     "tested projection": (Projection("u", significance="hypergeometric", fdr=0.05), Listing()),
+    "signed projection": (Projection("u", significance="signs", fdr=0.05), Listing()),
 }
 
 RECORDED: dict[str, tuple[tuple[int, ...], ...]] = {
@@ -140,6 +141,7 @@ RECORDED: dict[str, tuple[tuple[int, ...], ...]] = {
     "projection": ((539289, 0), (144289, 838773)),
     "listed projection": ((101252361, 0), (251852305, 269290821)),
     "tested projection": ((369687817, 0), (520287761, 269290821)),
+    "signed projection": ((101495121, 0),),
 }
 
 

@@ -203,7 +203,7 @@ def test_scipy_zeros_sums_and_triangles() -> None:
     result = from_scipy(matrix)
     assert isinstance(result.graph, BipartiteGraph)
     assert (result.graph.n_u, result.graph.n_v, to_numpy(result).tolist()) == (4, 3, [[0, 0], [1, 1], [2, 0]])
-    assert result.dropped == {"zeros": 1}
+    assert result.dropped == {"zeros": 1, "duplicates": 1}
     assert matrix.nnz == 5
     assert from_scipy(matrix, sign=True).graph.sign.tolist() == [1, 1, -1]  # type: ignore[union-attr]
     assert from_scipy(matrix, positive_from=2).graph.sign.tolist() == [-1, 1, -1]  # type: ignore[union-attr]
@@ -212,7 +212,7 @@ def test_scipy_zeros_sums_and_triangles() -> None:
     triangle = sparse.csr_matrix(np.array([[1, 1, 0], [0, 0, 1], [1, 0, 0]]))
     looped = from_scipy(triangle, kind="unipartite")
     assert to_numpy(looped).tolist() == [[0, 1], [0, 2], [1, 2]]
-    assert looped.dropped == {"zeros": 0, "self_loops": 1}
+    assert looped.dropped == {"zeros": 0, "duplicates": 0, "self_loops": 1}
     assert from_scipy(sparse.csr_array(np.array([[True, False]]))).graph.n_edges == 1
 
 

@@ -149,11 +149,14 @@ class ProjectionCpu(SearchEngine):
         return PreparedProjection(index, question, tails, ends, most, *((ids, none) if is_u else (none, ids)))
 
     def _make_state(self, prepared: PreparedProjection) -> PairState:
-        n_rows = 0
-        if self.listing is not None:
-            n_rows = max(1, int(prepared.most_pairs.max(initial=0)), min(BLOCK_ROWS, int(prepared.most_pairs.sum())))
-        block = make_block(prepared.question, n_rows)
+        block = make_block(prepared.question, self._room(prepared.most_pairs))
         return make_state(prepared.question, prepared.index.max_degree, block)
+
+    def _room(self, most_pairs: NDArray[np.int64]) -> int:
+        """Return the number of rows of a block; none in a run that only counts."""
+        if self.listing is None:
+            return 0
+        return max(1, int(most_pairs.max(initial=0)), min(BLOCK_ROWS, int(most_pairs.sum())))
 
     def _begin(self, state: PairState, item: int) -> None:
         state.cursor[0] = item

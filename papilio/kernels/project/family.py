@@ -29,11 +29,19 @@ def _sampled_cpu() -> Callable[..., Engine]:
     return SampledProjectionCpu
 
 
+def _signed_cpu() -> Callable[..., Engine]:
+    from papilio.kernels.project.signed import SignedProjectionCpu
+
+    return SignedProjectionCpu
+
+
 def _pair_columns(motif: Projection) -> dict[str, int | None]:
     return {motif.layer: 2}
 
 
 def _pair_numbers(motif: Projection) -> dict[str, str]:
+    if motif.needs_signs:
+        return {**dict.fromkeys(("common", "concordant", "discordant", "sign"), "int32"), "p": "double"}
     weight = {} if motif.weighting is None else {"weight": "double"}
     return {"common": "int32", **weight, **({} if motif.significance is None else {"p": "double"})}
 
@@ -70,3 +78,13 @@ SAMPLED_PROJECTION = replace(
     condition=' with significance "degrees"',
 )
 """Of projections that are compared with random graphs."""
+
+SIGNED_PROJECTION = replace(
+    PROJECTION,
+    engines={"cpu": _signed_cpu},
+    listed=ListingSupport(
+        {"cpu": _signed_cpu}, columns=_pair_columns, numbers=_pair_numbers, rates=_PAIR_LISTING_RATES
+    ),
+    condition=' with significance "signs"',
+)
+"""Of projections that test the signs of pairs."""

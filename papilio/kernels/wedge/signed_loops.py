@@ -34,10 +34,12 @@ def _add_signs(ids: Ids, edge_ids: Ids, sign: NDArray[np.int8]) -> None:
         ids[at] = 2 * ids[at] + (sign[edge_ids[at]] < 0)
 
 
-def index_signed(graph: BipartiteGraph, first_layer: Layer | None, kinds: Kinds = TWO_KINDS) -> WedgeIndex:
+def index_signed(
+    graph: BipartiteGraph, first_layer: Layer | None, kinds: Kinds = TWO_KINDS, min_degree: int = 2
+) -> WedgeIndex:
     """Return :func:`index_wedges` of a signed graph, for counts of these kinds of common neighbours."""
     assert graph.sign is not None
-    index = index_wedges(graph, with_edge_ids=True, first_layer=first_layer)
+    index = index_wedges(graph, with_edge_ids=True, first_layer=first_layer, min_degree=min_degree)
     _add_signs(index.ids, index.edge_ids, graph.sign)
     return replace(index, kinds=kinds, edge_ids=np.empty(0, index.edge_ids.dtype))
 
