@@ -172,8 +172,8 @@ def test_files_tables_and_objects(store: Path, tmp_path: Path) -> None:
 
 
 def test_larger_graphs_and_graphs_beyond_memory(tmp_path: Path) -> None:
-    graph = skewed_graph(3, 700, 500, 9000)
-    held = np.zeros((700, 500), np.int64)
+    graph = skewed_graph(3, 300, 200, 3000)
+    held = np.zeros((300, 200), np.int64)
     held[graph.u, graph.v] = 1
     for layer, own in (("u", held), ("v", held.T)):
         common, degrees = own @ own.T, own.sum(axis=1)
