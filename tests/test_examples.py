@@ -153,3 +153,18 @@ def test_python_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     with contextlib.redirect_stdout(io.StringIO()) as out:
         exec(compile("\n".join(blocks), "README.md", "exec"), {})
     assert out.getvalue().startswith("36\n(TopEntry(")
+
+
+def test_python_of_the_first_page_of_the_site() -> None:
+    """Each comment that begins with a number has the value of its line."""
+    pytest.importorskip("matplotlib").use("agg")
+    lines = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "index.md").read_text("utf-8"), re.DOTALL)[0]
+    names: dict[str, object] = {}
+    checked = 0
+    for line in lines.splitlines():
+        code, _, said = line.partition("# ")
+        value = eval(code, names) if code.startswith("papilio.") else exec(code, names)
+        if number := re.match(r"[\d.]*\d", said):
+            assert f"{value:.3g}" == number[0], line
+            checked += 1
+    assert checked >= 2

@@ -272,16 +272,16 @@ def example(name: ExampleName | None, output: str | None, overwrite: bool) -> No
     papilio example senate-votes --output votes.txt
     """
     if name is None:
-        click.echo("\n".join(f"{each:<16}{graph.holds}" for each, graph in EXAMPLES.items()))
+        put("\n".join(f"{each:<16}{graph.holds}" for each, graph in EXAMPLES.items()))
         return
     graph = EXAMPLES[name]
     if output is None or output == STANDARD_OUTPUT:
-        click.echo(graph.text, nl=False)
+        put(graph.text, end="")
         return
     target = check_file(output, overwrite)
     with atomic_file(target, overwrite) as scratch:
         scratch.write_text(graph.text, "utf-8")
-    click.echo(target)
+    put(target)
     say(f"{graph.holds}; {graph.source}")
 
 

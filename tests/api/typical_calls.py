@@ -53,6 +53,8 @@ def list_motifs(women: papilio.Graph, folder: Path) -> None:
 def measure(women: papilio.Graph, club: papilio.Graph) -> None:
     assert_type(papilio.robins_alexander(women).value, float | None)
     assert_type(papilio.decompose(women, "wing").max_number, int)
+    assert_type(papilio.core(club, k=4), papilio.Graph)
+    assert papilio.core(club, k=4).n_u == 10
     assert_type(papilio.maximum_clique(club).size, int)
     assert papilio.maximum_clique(club).size == 5
 
