@@ -1,4 +1,4 @@
-"""Butterflies and 4-cycles: phases and rates on the named cases, or counts per vertex with several numbers of tiles of hub columns.
+"""Butterflies and 4-cycles: phases and rates on the named cases, or counts per vertex by tiles of hub columns.
 
 python -m benchmarks.butterfly --engine gpu --data DATA --output benchmarks/results/butterfly-gpu.json
 python -m benchmarks.butterfly --engine gpu --data DATA --hub-tiles 0 1 16 --cases movielens-1m --rmat 16,3e7

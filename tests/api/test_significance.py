@@ -34,11 +34,13 @@ from papilio.motifs import (
     Butterfly,
     Census,
     Clique,
+    FourCycle,
     MaximalBiclique,
     MaximalClique,
     Motif,
 )
 from papilio.question import Question
+from papilio.registry import motif_row
 from papilio.storage.answers import read_partial_shard
 from papilio.storage.store import open_store, write_store
 from papilio.tasks.fold import find_wrong_cell
@@ -110,6 +112,10 @@ CASES: dict[str, tuple[Any, Motif, NullName, Callable[[Any], Counts]]] = {
     ),
     "cliques of every size": (
         FRIENDS, Clique(None), "edges", lambda g: oracle_clique.count_cliques(g.n, edges_of(g)),
+    ),
+    "4-cycles": (
+        FRIENDS, FourCycle(), "degrees",
+        lambda g: {(): count_butterflies([*edges_of(g), *((v, u) for u, v in edges_of(g))]).total // 2},
     ),
     "maximal cliques": (
         FRIENDS, MaximalClique(), "degrees",
@@ -337,23 +343,26 @@ def ask(ensemble: Ensemble, motif: Motif, per: Any, name: str = "cpu", threads: 
     if name == "cpu":
         engine = Question(motif, per, ensemble=ensemble).load_engine("cpu", threads, None)
     else:
-        from papilio.kernels.wedge.gpu import ButterflyGpu
-
         device = cuda_device() if name == "gpu" else emulator(EMULATOR_SEED)
-        engine = SampleEngine(ButterflyGpu(device), ensemble, threads)
-    return engine, engine.prepare(GRAPH, motif, per)
+        engine = SampleEngine(motif_row(motif).engines["gpu"]()(device), ensemble, threads)
+    return engine, engine.prepare(graph_of(motif), motif, per)
+
+
+def graph_of(motif: Motif) -> Any:
+    return GRAPH if motif_row(motif).graph_kind == "bipartite" else UnipartiteGraph.from_edges(GRAPH.u, GRAPH.v)
 
 
 @pytest.mark.parametrize("per", ["total", "vertex"])
 @pytest.mark.parametrize("name", ["cpu", "emulator", pytest.param("gpu", marks=pytest.mark.gpu)])
-def test_any_split_gives_the_same_answer(name: str, per: Any) -> None:
+@pytest.mark.parametrize("motif", [Butterfly(), FourCycle()], ids=["butterfly", "four-cycle"])
+def test_any_split_gives_the_same_answer(motif: Motif, name: str, per: Any) -> None:
     ensemble = Ensemble("degrees", 3, 9, 5, chains=2)
-    engine, prepared = ask(ensemble, Butterfly(), per)
+    engine, prepared = ask(ensemble, motif, per)
     whole = engine.run(prepared, 0, prepared.n_items)
     assert whole.n_items == prepared.n_items == 12
-    assert whole.total == papilio.count(GRAPH, "butterfly", **HERE).count
+    assert whole.total == papilio.count(graph_of(motif), motif, **HERE).count > 0
     for n_threads, cuts in ((1, (0, 1, 2, 3, 7, 12)), (3, (0, 5, 12)), (2, (0, 12))):
-        other, held = ask(ensemble, Butterfly(), per, name, n_threads)
+        other, held = ask(ensemble, motif, per, name, n_threads)
         parts = [other.run(held, *each) for each in pairwise(cuts)]
         folded = parts[-1]
         for part in parts[:-1]:

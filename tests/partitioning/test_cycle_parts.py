@@ -67,7 +67,7 @@ def count(partition: Partition, engine: Engine, graph: UnipartiteGraph, per: Gra
 def test_any_budget_counts_by_the_definition() -> None:
     engine, oracle = load_engine(FourCycle(), "cpu", 2), OracleAnswerer()
 
-    @laws(40)
+    @laws(15)
     @given(graphs(9), st.floats(0.1, 1.2), st.sampled_from(GRANULARITIES), st.sampled_from(STRATEGIES))
     def run(graph: UnipartiteGraph, share: float, per: Granularity, strategy: Strategy) -> None:
         with TemporaryDirectory() as directory:

@@ -62,6 +62,7 @@ link_directions(const unsigned long long* __restrict__ first, const unsigned lon
     }
 }
 
+#if KINDS == 1
 /// The rows of a unipartite graph from its sorted entries, (row, neighbour): of each entry the neighbour, and in `prefix`
 /// the position of the row in the neighbour's row.
 extern "C" __global__ void __launch_bounds__(256)
@@ -75,6 +76,7 @@ link_layer(const unsigned long long* __restrict__ keys, const long long n, const
         prefix[e] = first_not(length, [=](int i) { return low_half(of_middle[i]) < row; });
     }
 }
+#endif
 
 /// Per row: its entries that precede it (`ahead[row]` of the other side do), and those among the hub columns.
 extern "C" __global__ void __launch_bounds__(256)
