@@ -24,6 +24,7 @@ from papilio.cluster.events import (
     LeaseFinished,
     LeasesStarted,
     Listener,
+    Noted,
     PhaseStarted,
     PlanMade,
     ignore_events,
@@ -62,6 +63,9 @@ from papilio.tasks.worker_state import forget_graphs
 if TYPE_CHECKING:
     from papilio.tasks.directory import JobDirectory
     from papilio.tasks.session import JobSession
+
+TOLD_EDGES = 200_000
+"""To draw and count a random graph with so many edges takes seconds."""
 
 LEASES_IN_FLIGHT = 2
 """Leases that a worker holds: it runs one while the next is on its way."""
@@ -141,6 +145,8 @@ def plan_job(
     manifest = None if job.partition is None else open_job_partition(job).manifest
     memory = require_memory(job, name, workers, manifest)
     listener(PhaseStarted("plan"))
+    if predict and job.ensemble is not None and job.n_edges >= TOLD_EDGES:
+        listener(Noted("one random graph is drawn and counted first, to predict the time of the others"))
     executor.check_source(job, workers)
     run_id = run_id or uuid4().hex
     n_slots = len(workers) if everywhere else 1

@@ -18,6 +18,7 @@ import pytest
 import scipy.stats
 
 import papilio
+from papilio.cluster.events import Noted
 from papilio.cluster.executor import Executor
 from papilio.errors import CapacityError, ExecutionError, InputError, StoreError, UnsupportedError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
@@ -644,3 +645,13 @@ def test_random_graphs_of_each_layer_are_alike() -> None:
     other = papilio.significance(GRAPH.swap_layers(), Biclique(3, 2), samples=500, seed=1, **HERE)
     assert one.count == other.count
     assert abs(one.mean - other.mean) < 4 * sqrt((one.std**2 + other.std**2) / 500)
+
+
+def test_a_comparison_of_a_large_graph_says_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    women = papilio.example("southern-women")
+    for edges, told in ((10**6, False), (89, True)):
+        monkeypatch.setattr("papilio.cluster.driver.TOLD_EDGES", edges)
+        events: list[Any] = []
+        papilio.significance(women, "butterfly", samples=2, engine="cpu", progress=events.append)
+        notes = [each.text for each in events if isinstance(each, Noted)]
+        assert notes == ["one random graph is drawn and counted first, to predict the time of the others"] * told

@@ -262,9 +262,9 @@ def ask_bicliques(
         source, settled = graph.graph, anchor_part(graph, anchor)
         return BicliqueQuestion(motif, per, source, graph, source, ("part", algorithm), settled, _ROOTS)
     assert isinstance(graph, BipartiteGraph)
-    if per == "vertex" and motif.p and motif.q and not motif.needs_signs:
-        check_bicliques(graph, motif.p, motif.q)
     searched = make_cover(graph) if motif.needs_signs else graph
+    if per == "vertex" and motif.p and motif.q:
+        check_bicliques(searched, motif.p, motif.q)  # of two mirror images, a copy of a vertex is in one
     settled, why = resolve_anchor(motif, anchor, algorithm)
     return BicliqueQuestion(motif, per, graph, None, searched, (anchor, algorithm), settled, why)
 

@@ -54,6 +54,18 @@ def test_complete_graphs_are_an_error_before_the_search(
         papilio.count(graph, papilio.Biclique(*sizes), per="vertex", engine="cpu")
 
 
+def test_a_balanced_complete_graph_is_an_error_before_the_search() -> None:
+    """Its signs are products of signs of the vertices; with one sign more, most of it is still balanced."""
+    n = 80
+    of_u, of_v = np.random.default_rng(3).choice([-1, 1], (2, n))
+    plain = complete_graph(n, n)
+    sign = of_u[plain.u] * of_v[plain.v]
+    sign[0] = -sign[0]
+    graph = BipartiteGraph.from_edges(plain.u, plain.v, sign=sign)
+    with pytest.raises(CapacityError, match=r"\(30,30\)-bicliques; counts per vertex are limited"):
+        papilio.count(graph, papilio.BalancedBiclique(30, 30), per="vertex", engine="cpu")
+
+
 def test_the_bound_of_a_complete_graph_is_its_count(monkeypatch: pytest.MonkeyPatch) -> None:
     graph, (p, q) = complete_graph(9, 12), (4, 5)
     most = max(comb(8, p - 1) * comb(12, q), comb(9, p) * comb(11, q - 1))
