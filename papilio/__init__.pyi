@@ -44,6 +44,8 @@ from papilio.measures.census_pairs import CensusPairs as CensusPairs
 from papilio.measures.census_pairs import CensusVertices as CensusVertices
 from papilio.measures.census_pairs import census_pairs as census_pairs
 from papilio.measures.census_pairs import census_vertices as census_vertices
+from papilio.measures.communities import Communities as Communities
+from papilio.measures.communities import communities as communities
 from papilio.measures.ecology import Cooccurrence as Cooccurrence
 from papilio.measures.ecology import Nestedness as Nestedness
 from papilio.measures.ecology import cooccurrence as cooccurrence

@@ -312,6 +312,16 @@ class Backend:
                 return
 
     @staticmethod
+    def k_clique_communities(G: Graph, k: int, cliques: None = None) -> Iterator[frozenset[Node]]:
+        import papilio
+
+        if k < 2:
+            raise nx.NetworkXError(f"k={k}, k must be greater than 1.")
+        names = list(G.nx)
+        for each in papilio.communities(G.unipartite, papilio.Clique(k)) if cliques is None else ():
+            yield frozenset(names[i] for i in each.ids["n"])
+
+    @staticmethod
     def node_clique_number(G: Graph, nodes: Any = None, cliques: None = None, separate_nodes: bool = False) -> Any:
         import papilio
 

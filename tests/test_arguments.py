@@ -55,6 +55,7 @@ BASE: dict[str, dict[str, Any]] = {
     "citation": {},
     "clear_conversions": {},
     "cohesion_profile": {"graph": "graph", **HERE},
+    "communities": {"graph": "graph", "motif": papilio.Biclique(2, 2), "threads": 1},
     "convert": {"input": "edges.txt", "output": "nothing"},
     "cooccurrence": {"graph": "graph", "layer": "u", **HERE},
     "core": {"graph": "graph", "alpha": 1, "beta": 1, "engine": "cpu"},

@@ -53,6 +53,8 @@ COMMANDS = (
     "census signed --pair-side u", "census signed --pair-side u --top 10 --by coherent",
     "measure maximum-clique friends", "measure maximum-clique friends --per vertex",
     "measure latapy votes", "measure local votes --per vertex", "measure local votes --per edge",
+    "communities clique friends", "communities biclique votes -p 2 -q 2",
+    "communities clique friends -k 3 --rows overlaps --output overlaps.csv",
     "measure cohesion votes", "measure top votes --per vertex", "measure top votes --per edge",
 )  # fmt: skip
 """Commands, the most used first; each runs once, in whichever process is free."""

@@ -79,6 +79,7 @@ _COMMANDS = {
     "project": ("count:project", "Project to one layer: pairs with weights and q-values."),
     "decompose": ("count:decompose", "Peel a graph into dense parts: wing, tip or core numbers."),
     "core": ("stores:core", "Write the k-core or (alpha, beta)-core of a graph."),
+    "communities": ("measure:communities", "Find communities of overlapping cliques or bicliques."),
     "measure": ("measure:measure", "Measure a graph: clustering, cohesion, top vertices and edges."),
     "jobs": ("jobs:jobs", "List the job directories in a directory, three levels deep."),
     "status": ("jobs:status", "Show the state and progress of a job."),

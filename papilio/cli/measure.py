@@ -1,5 +1,5 @@
 """The commands that measure a graph: papilio measure robins-alexander, latapy, local, cohesion, core-table, top,
-nestedness, cooccurrence, maximum-clique, maximal-biclique-top.
+nestedness, cooccurrence, maximum-clique, maximal-biclique-top; papilio communities.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from papilio.cli.tables import RowTarget, answer_rows, take_target, with_rows
 from papilio.cluster.progress import Phases
 from papilio.errors import InputError, StoreError
 from papilio.measures.census_pairs import PAIR_ORDERS, CensusPairs, CensusVertices, PairOrder
+from papilio.measures.communities import Communities
 from papilio.measures.ecology import Cooccurrence, Nestedness
 from papilio.measures.values import (
     CohesionProfile,
@@ -42,7 +43,7 @@ from papilio.measures.values import (
     MaximumClique,
     RobinsAlexander,
 )
-from papilio.motifs import MaximalBiclique
+from papilio.motifs import Biclique, Clique, MaximalBiclique
 from papilio.storage.answers import rows_table
 from papilio.storage.files import atomic_file, check_file
 from papilio.storage.layers import show_sizes
@@ -277,6 +278,78 @@ def maximal_biclique_top(
     """
     motif = MaximalBiclique(min_u or 1, min_v or 1, max_u, max_v)
     _answer(papilio.top_bicliques, _biclique_lines, motif=motif, **options)
+
+
+_COMMUNITY_OPTIONS = with_options(
+    STORE,
+    click.option(
+        "--rows", type=click.Choice(["members", "communities", "overlaps"]), default="members", show_default=True,
+        help="Write a row for each vertex of each community, for each community, or for each two with common vertices.",
+    ),
+    with_rows("the rows"),
+    _THREADS,
+    JSON_FLAG,
+)  # fmt: skip
+
+
+@click.group(cls=CommandGroup)
+def communities() -> None:
+    """Find communities by percolation: unions of cliques, or of bicliques, that overlap in all but one vertex.
+
+    Communities may share vertices. Answers go to standard output, everything else to standard error. The command runs
+    in this process.
+
+    \b
+    papilio communities clique STORE -k 4
+    papilio communities clique STORE --rows communities --output tree.csv
+    papilio communities biclique STORE -p 3 -q 3 --output members.parquet
+    """
+
+
+@communities.command("clique")
+@click.option("-k", type=integer, metavar="K", help="Number of vertices of the cliques; every number by default.")
+@click.option("--max-k", type=integer, metavar="K", help="Largest number of vertices, without -k.")
+@_COMMUNITY_OPTIONS
+def clique_communities(k: int | None, max_k: int | None, rows: str, **options: Any) -> None:
+    """Communities of k-cliques that share k - 1 vertices.
+
+    The graph is unipartite (Palla et al. 2005). Standard output gets the number of communities, and the number of
+    vertices of the largest, for each k. Without -k the communities form a tree: each has the largest k at which it
+    exists, and a parent, the community of smaller cliques that contains it.
+    """
+    if rows == "overlaps" and k is None:
+        raise InputError("--rows overlaps compares the communities of one size: add -k with a number")
+    _answer(papilio.communities, _community_lines, motif=Clique(k, max_k), to_arrow=_COMMUNITY_ROWS[rows], **options)
+
+
+@communities.command("biclique")
+@click.option("-p", type=integer, required=True, metavar="P", help="Number of vertices of U in a biclique.")
+@click.option("-q", type=integer, required=True, metavar="Q", help="Number of vertices of V in a biclique.")
+@click.option(
+    "--shared", type=click.Choice(["smaller", "same"]), default="smaller", show_default=True,
+    help="What adjacent bicliques share: p - 1 and q - 1 vertices (Lehmann et al. 2008), or p - 1 and q, or p and "
+    "q - 1 (Zeng et al. 2025).",
+)  # fmt: skip
+@_COMMUNITY_OPTIONS
+def biclique_communities(p: int, q: int, rows: str, **options: Any) -> None:
+    """Communities of overlapping (p, q)-bicliques.
+
+    The graph is bipartite. Standard output gets the number of communities, and the number of vertices of the largest.
+    """
+    _answer(papilio.communities, _community_lines, motif=Biclique(p, q), to_arrow=_COMMUNITY_ROWS[rows], **options)
+
+
+_COMMUNITY_ROWS: dict[str, Callable[[Communities], Any]] = {
+    "members": Communities.to_arrow,
+    "communities": Communities.summary,
+    "overlaps": Communities.overlaps,
+}
+
+
+def _community_lines(result: Communities) -> list[str]:
+    if result.has_k:
+        return align([["k", "communities", "largest"], *([str(n) for n in row] for row in result.by_size())])
+    return align([["communities", "largest"], [str(len(result)), str(result.sizes.max(initial=0))]])
 
 
 def _largest_table(result: CountResult) -> Any:

@@ -49,6 +49,7 @@ _PHASES = {
     "levels": "joining levels",
     "samples": "measuring random graphs",
     "search": "searching",
+    "join": "joining",
     "probe": "probing",
 }
 

@@ -549,7 +549,7 @@ def rows_table(rows: Sequence[Mapping[str, Any]], names: Sequence[str] = ()) -> 
 
 
 def integer_table(columns: Columns) -> pa.Table:
-    """Return a table of columns of integers."""
+    """Return a table of columns of integers; masked values become null."""
     return pa.table({name: pa.array(values) for name, values in columns.items()})
 
 
@@ -607,6 +607,34 @@ def columns_table(source: Source, columns: Mapping[str, Columns], *, names_layer
         return table
     edges = source.edge_of_row
     return table.take(pa.array(edges, mask=edges < 0))
+
+
+def members_table(
+    source: Source, group: str, members: Mapping[str, tuple[NDArray[Any], NDArray[np.int32]]], columns: Columns
+) -> pa.Table:
+    """Return a row for each vertex of each group, by group, layer and id.
+
+    Columns: the number of the group, the given ``columns`` of the group, layer ('u' or 'v', if there are two), id
+    (int32), and label (if the graph has labels). ``members`` has by layer the bounds of each group and its ids.
+    """
+    labels = {layer: label_column(source, layer) for layer in members}
+    label_type = _label_type(labels)
+    groups = [np.repeat(np.arange(offsets.size - 1), np.diff(offsets)) for offsets, _ in members.values()]
+    layers = np.repeat([*members], [each.size for each in groups])
+    order = np.argsort(np.concatenate(groups), kind="stable")
+    at = np.concatenate(groups)[order]
+    arrays = {group: pa.array(at.astype(np.int32))} | {name: pa.array(each[at]) for name, each in columns.items()}
+    if len(members) > 1:
+        arrays["layer"] = pa.array(layers[order])
+    ids = {layer: pa.array(each) for layer, (_, each) in members.items()}
+    arrays["id"] = pa.chunked_array([*ids.values()], pa.int32()).take(pa.array(order))
+    if label_type is not None:
+        taken = [
+            (each if given is None else take_labels(join_labels(given), each)).cast(label_type)
+            for each, given in zip(ids.values(), labels.values(), strict=True)
+        ]
+        arrays["label"] = pa.chunked_array(taken, label_type).take(pa.array(order))
+    return pa.table(arrays)
 
 
 def cell_table(key: Sequence[str], table: Mapping[Cell, int]) -> pa.Table:

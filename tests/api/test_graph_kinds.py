@@ -33,8 +33,9 @@ MEASURES: dict[str, list[Callable[..., Any]]] = {
         lambda graph: papilio.census(graph, "u", **HERE),
         lambda graph: papilio.census_pairs(graph, "u", by="coherent"),
         lambda graph: papilio.census_vertices(graph, "u"),
+        lambda graph: papilio.communities(graph, papilio.Biclique(2, 2)),
     ],
-    "unipartite": [papilio.maximum_clique],
+    "unipartite": [papilio.maximum_clique, lambda graph: papilio.communities(graph, papilio.Clique(3))],
 }  # fmt: skip
 
 
@@ -88,14 +89,14 @@ COMMANDS: dict[str, list[tuple[object, ...]]] = {
         ("count", "butterfly", "STORE"), ("plan", "maximal-biclique", "STORE"),
         ("enumerate", "biclique", "STORE", "-p", 2, "-q", 2, "--limit", 1, "--output", "rows"),
         ("census", "STORE", "--pair-side", "u"), ("decompose", "wing", "STORE"), ("measure", "top", "STORE"),
-        ("measure", "latapy", "STORE"),
+        ("measure", "latapy", "STORE"), ("communities", "biclique", "STORE", "-p", 2, "-q", 2),
         ("submit", "count", "butterfly", "STORE", "--cluster", "tcp://127.0.0.1:9", "--job", "job"),
     ],
     "unipartite": [
         ("count", "clique", "STORE", "-k", 3), ("plan", "maximal-clique", "STORE"),
         ("enumerate", "maximal-clique", "STORE", "--limit", 1, "--output", "rows"),
         ("enumerate", "clique", "STORE", "-k", 3, "--limit", 1, "--output", "rows"),
-        ("measure", "maximum-clique", "STORE"),
+        ("measure", "maximum-clique", "STORE"), ("communities", "clique", "STORE"),
         ("submit", "count", "clique", "STORE", "-k", 3, "--cluster", "tcp://127.0.0.1:9", "--job", "job"),
     ],
 }  # fmt: skip

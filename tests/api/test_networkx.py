@@ -26,6 +26,7 @@ FUNCTIONS = {
         "overlap_weighted_projected_graph", "projected_graph", "weighted_projected_graph",
     ],
     "bipartite.tests.test_redundancy": ["node_redundancy"],
+    "community.tests.test_kclique": ["k_clique_communities"],
     "tests.test_clique": ["enumerate_all_cliques", "find_cliques", "find_cliques_recursive", "node_clique_number"],
     "tests.test_cluster": [
         "average_clustering", "clustering", "generalized_degree", "square_clustering", "transitivity", "triangles"
@@ -72,6 +73,9 @@ def test_cliques_are_those_of_networkx(graph: nx.Graph[Any]) -> None:
     clique, size = Backend.max_weight_clique(converted, None)
     assert all(graph.has_edge(a, b) for a, b in combinations(clique, 2))
     assert len(set(clique)) == size == nx.max_weight_clique(graph, None)[1]
+    for k in (2, 3, 4):
+        expected = list(nx.community.k_clique_communities(graph, k, backend="networkx"))
+        assert sorted(map(hash, Backend.k_clique_communities(converted, k))) == sorted(map(hash, expected))
 
 
 @given(graph=graphs())
@@ -176,6 +180,8 @@ def test_errors_are_those_of_networkx() -> None:
             function(path, mode="foo")
         with pytest.raises(KeyError):
             function(path, ["absent"])
+    with pytest.raises(nx.NetworkXError, match="k=1, k must be greater than 1"):
+        list(Backend.k_clique_communities(path, 1))
     with pytest.raises(ZeroDivisionError):
         Backend.bipartite_average_clustering(path, [])
     for function in (Backend.node_redundancy, nx.bipartite.node_redundancy):
@@ -192,6 +198,9 @@ def test_what_is_not_the_same_is_left_to_networkx() -> None:
     women, odd = nx.davis_southern_women_graph(), nx.complete_graph(3)
     assert backend.can_run("find_cliques", (women,), {}) is True
     assert backend.can_run("triangles", (), {"G": odd}) is True
+    assert backend.can_run("k_clique_communities", (odd, 3), {"cliques": None}) is True
+    assert backend.can_run("k_clique_communities", (odd, 3, [[0, 1, 2]]), {}) is not True
+    assert backend.can_run("k_clique_communities", (odd, 3), {"cliques": [[0, 1, 2]]}) is not True
     assert backend.can_run("find_cliques", (nx.MultiGraph(),), {}) is not True
     assert backend.can_run("find_cliques", (nx.DiGraph(),), {}) is not True
     for name in ("butterflies", "node_redundancy", "robins_alexander_clustering"):

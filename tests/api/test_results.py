@@ -68,6 +68,8 @@ MAKERS: dict[str, Callable[[Path], Any]] = {
     "top butterflies": lambda path: papilio.top_butterflies(SIGNED, n=3, **HERE),
     "maximum clique": lambda path: papilio.maximum_clique(FRIENDS),
     "maximum clique per vertex": lambda path: papilio.maximum_clique(FRIENDS, per="vertex"),
+    "communities of cliques": lambda path: papilio.communities(FRIENDS, papilio.Clique()),
+    "communities of bicliques": lambda path: papilio.communities(SIGNED, papilio.Biclique(2, 2)),
     "largest bicliques": lambda path: papilio.top_bicliques(SIGNED, n=20),
 }  # fmt: skip
 

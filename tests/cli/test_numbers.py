@@ -43,6 +43,8 @@ BASE: dict[str, tuple[str, ...]] = {
     "enumerate biclique": ("graph", "-p", "2", "-q", "2", "--output", "nothing", *HERE),
     "project": ("graph", "--layer", "u", "--significance", "hypergeometric", "--output", "nothing", *HERE),
     "decompose": ("core", "graph", "--alpha", "1", "--engine", "cpu"),
+    "communities clique": ("friends",),
+    "communities biclique": ("graph", "-p", "2", "-q", "2"),
     "measure robins-alexander": ("graph", *HERE),
     "measure latapy": ("graph",),
     "measure local": ("graph", *HERE),

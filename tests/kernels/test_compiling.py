@@ -125,6 +125,7 @@ BUDGETS = (
     ("papilio.count(unipartite, papilio.Clique(5), engine='cpu')", 30, 8),
     ("papilio.count(unipartite, papilio.FourCycle(), engine='cpu')", 21, 8),
     ("papilio.count(unipartite, papilio.MaximalClique(), engine='cpu')", 27, 8),
+    ("papilio.communities(unipartite, papilio.Clique())", 47, 15),
 )
 """A first question of every motif, and the most functions and modules that it may compile."""
 

@@ -1,0 +1,1 @@
+"""Communities by percolation: maximal motifs that share enough vertices, joined."""
