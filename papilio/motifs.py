@@ -518,7 +518,7 @@ Weighting = Literal["jaccard", "cosine", "checkerboards", "togetherness", "hyper
 CommonForm = Literal["count", "list"]
 """What the rows of a projection have of common neighbours: their number alone, or a list of them, too."""
 
-PairTest = Literal["hypergeometric", "expected-degrees", "degrees", "signs"]
+PairTest = Literal["hypergeometric", "expected-degrees", "signs", "degrees"]
 """Null models of pairs."""
 
 DEFAULT_FDR, DEFAULT_SAMPLES = 0.05, 1000
