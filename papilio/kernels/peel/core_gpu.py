@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -23,6 +24,9 @@ _BLOCK_EDGES = 1 << 17
 One H200, kernels, ms, block and grid: facebook_combined (88,234) 1.0 and 1.5, ca-AstroPh (198,050) 1.6 and 1.5,
 soc-Epinions1 (405,740) 5.1 and 2.5.
 """
+
+_BATCH_EDGES = 1 << 22
+"""Maximum edges for the table of all cores by peelings side by side, a block each: one alone is bound by its rounds."""
 
 _PEEL_THREADS = 1024
 
@@ -111,12 +115,41 @@ def peel_core_gpu(device: Device, rows: CoreRowsGpu, fixed: Fixed = NONE_FIXED) 
     return Peeled(on_host, 0, 0, rounds, rows.others.size, {"coarse": 0.0, "fine": perf_counter() - began})
 
 
+def choose_batch(device: Device, rows: CoreRowsGpu, n_levels: int) -> int:
+    """Return the number of peelings at once, each by one block; 1 for graphs that keep the whole device busy."""
+    if rows.others.size > 2 * _BATCH_EDGES:
+        return 1
+    return max(1, min(device.sm_count, device.free_bytes() // 2 // (16 * rows.n + 24 * n_levels + 1)))
+
+
+def count_batch_gpu(
+    device: Device, rows: CoreRowsGpu, fixed: Sequence[Fixed], n_levels: int
+) -> Sequence[NDArray[np.int64]]:
+    """Return what :func:`count_levels_gpu` returns, for several fixed layers."""
+    xp, module, size, n = device.xp, device.load("core", {}), len(fixed), rows.n
+    left, told, listed = (xp.empty(words * size * n, dtype=np.int32) for words in (1, 1, 2))
+    each = device.to_device(np.array(fixed, np.int32))
+    module.get_function("peel_each")(
+        (size,),
+        (_PEEL_THREADS,),
+        (np.int32(n), rows.offsets, rows.others, rows.degree, each, left, told, listed),
+    )
+    counts = xp.zeros((size, 3, n_levels), dtype=np.uint64)
+    for at in range(size):
+        _count_levels(device, rows, told[at * n : (at + 1) * n], counts[at])
+    return list(device.to_host(counts).astype(np.int64))
+
+
+def _count_levels(device: Device, rows: CoreRowsGpu, numbers: Any, counts: Any) -> None:
+    launch_over(
+        device, device.load("core", {}), "count_levels", rows.n + int(rows.edges[2]), *rows.edges, np.int32(rows.n),
+        numbers, np.int32(counts.shape[1]), counts,
+    )  # fmt: skip
+
+
 def count_levels_gpu(device: Device, rows: CoreRowsGpu, fixed: Fixed, n_levels: int) -> NDArray[np.int64]:
     """Return the vertices of both layers and the edges by number, as in :mod:`papilio.kernels.peel.core_table`."""
     module, counts = device.load("core", {}), device.xp.zeros((3, n_levels), dtype=np.uint64)
     numbers, _ = peel_rows(device, module, rows, fixed, False)
-    launch_over(
-        device, module, "count_levels", rows.n + int(rows.edges[2]), *rows.edges, np.int32(rows.n), numbers,
-        np.int32(n_levels), counts,
-    )  # fmt: skip
+    _count_levels(device, rows, numbers, counts)
     return device.to_host(counts).astype(np.int64)

@@ -99,8 +99,8 @@ def list_cores_on_cpu(
 
 
 def list_cores_on_gpu(device: Device, graph: BipartiteGraph | UnipartiteGraph, report: Report) -> Ints:
-    """Return all cores as :func:`list_cores`, one alpha or beta after the other on the whole device."""
-    from papilio.kernels.peel.core_gpu import count_levels_gpu, index_core_gpu
+    """Return all cores as :func:`list_cores`: a block of the device peels for an alpha or beta, or the whole device."""
+    from papilio.kernels.peel.core_gpu import choose_batch, count_batch_gpu, count_levels_gpu, index_core_gpu
 
     report("index", 0, 1)
     with device.guard():
@@ -110,13 +110,18 @@ def list_cores_on_gpu(device: Device, graph: BipartiteGraph | UnipartiteGraph, r
         if isinstance(graph, UnipartiteGraph):
             return _by_level(whole)
         most = int(whole.levels.max(initial=0))
+        asked: list[tuple[Layer, int]] = [(layer, 1 + at) for at in range(most) for layer in ("u", "v")]
         found: dict[tuple[Layer, int], Levels] = {}
-        for at in range(most):
-            layers: tuple[Layer, ...] = ("u", "v")
-            for layer in layers:
-                fixed = fix_layer(rows.first_v, rows.n, layer, 1 + at)
-                found[layer, 1 + at] = Levels.of(count_levels_gpu(device, rows, fixed, n_levels))
-                report("fine", len(found), 2 * most)
+        size = choose_batch(device, rows, n_levels)
+        for start in range(0, len(asked), size):
+            batch = asked[start : start + size]
+            fixed = [fix_layer(rows.first_v, rows.n, *each) for each in batch]
+            if size > 1:
+                counts = count_batch_gpu(device, rows, fixed, n_levels)
+            else:
+                counts = [count_levels_gpu(device, rows, fixed[0], n_levels)]
+            found |= zip(batch, map(Levels.of, counts), strict=True)
+            report("fine", len(found), len(asked))
         return _by_pair(found, most)
 
 

@@ -185,6 +185,20 @@ def test_any_schedule_of_one_block_or_more_gives_one_answer(seed: int, monkeypat
         assert core_gpu.peel_core_gpu(device, rows, core.fix_layer(20, 50, "v", 2)).numbers.tolist() == wanted
 
 
+@pytest.mark.parametrize("most", [0, 1 << 22])
+def test_peelings_one_by_one_and_side_by_side_give_one_table(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = skewed_graph(4, 20, 30, 160)
+    wanted = list_cores_on_cpu(graph, 1, None, ignore_report)
+    monkeypatch.setattr(core_gpu, "_BATCH_EDGES", most)
+    seen: list[tuple[str, int, int]] = []
+    found = list_cores_on_gpu(emulator(2, sm_count=3), graph, lambda *event: seen.append(event))
+    assert np.array_equal(found, wanted)
+    total = seen[-1][2]
+    assert [done for phase, done, _ in seen if phase == "fine"] == [
+        *range(3 if most else 1, total, 3 if most else 1), total
+    ]  # fmt: skip
+
+
 def test_numbers_counted_in_shared_memory_and_beyond() -> None:
     """Stars of more leaves than bins: the numbers of alpha = 1 are the degrees of their centres."""
     n = 1100
