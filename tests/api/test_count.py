@@ -250,13 +250,14 @@ def test_missing_stores_and_clusters(tmp_path: Path) -> None:
 
 
 def test_inline_forgets_the_graph_afterwards(women: GraphStore) -> None:
+    before = len(ready.worker_state.graphs["cpu"])  # of graphs that other tests hold
     papilio.count(women, papilio.Butterfly())
-    assert len(ready.worker_state.graphs["cpu"]) == 0
+    assert len(ready.worker_state.graphs["cpu"]) == before
     with papilio.open_cluster("inline") as cluster:
         papilio.count(women, papilio.Butterfly(), cluster=cluster)
         again = papilio.count(women, papilio.Butterfly(), cluster=cluster)
         assert again.seconds["read"] == 0.0
-    assert len(ready.worker_state.graphs["cpu"]) == 0
+    assert len(ready.worker_state.graphs["cpu"]) == before
 
 
 def test_top_is_by_falling_count_then_id() -> None:

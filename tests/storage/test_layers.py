@@ -163,12 +163,14 @@ def test_answers_that_depend_on_the_layers_name_what_to_set(ask: Any, tmp_path: 
 
 def test_the_question_decides_whether_the_layers_matter() -> None:
     """By its mirror image: no list of motifs."""
-    alike = {name: kind().mirrored == kind() for name, kind in MOTIFS.items() if name not in ("census", "projection")}
+    of_a_layer = ("census", "projection", "togetherness")
+    alike = {name: kind().mirrored == kind() for name, kind in MOTIFS.items() if name not in of_a_layer}
     assert alike == dict.fromkeys(alike, True)
     assert papilio.Biclique(2, 3).mirrored == papilio.Biclique(3, 2)
     assert papilio.Biclique(2, None, max_q=5).mirrored == papilio.Biclique(None, 2, max_p=5)
     assert papilio.MaximalBiclique(2, 3, 4).mirrored == papilio.MaximalBiclique(3, 2, None, 4)
     assert papilio.Projection("u").mirrored == papilio.Projection("v")
+    assert papilio.Togetherness("u").mirrored == papilio.Togetherness("v")
     assert papilio.BalancedButterfly(3).mirrored == papilio.BalancedButterfly(3, pair_side="v")
     butterflies, signed = papilio.Butterfly(), papilio.BalancedButterfly()
     assert Question(butterflies, "edge").of_layers == ""
