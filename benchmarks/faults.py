@@ -11,7 +11,7 @@ rejected, where they must be), the median of the seconds to the end beside those
 last line that the user saw. The exit status is 1 if a try ended otherwise.
 
 ``--soak`` asks all verbs again and again for so many seconds, on one cluster, and kills a worker or the client with
-SIGKILL every 10 to 20 s. The command of a killed client is repeated, which resumes its job.
+SIGKILL every 10 to 20 s. The command of a killed client is repeated, which resumes its job. Ctrl-C ends it earlier.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from statistics import median
 from time import monotonic
@@ -73,7 +74,8 @@ def soak(seconds: float, seed: int) -> int:
         questions = make_questions(Path(folder))
         with Laboratory(Path(folder), Path(folder) / "dense", MOTIF) as lab:
             run = Soak(lab, questions, seed)
-            run.run(seconds)
+            with suppress(KeyboardInterrupt):
+                run.run(seconds)
     print("\n| command | asked | exact | median seconds | workers killed | clients killed | repeated after an error |")
     print("| --- " * 7 + "|")
     for question, tally in run.tallies.items():
