@@ -139,6 +139,18 @@ TESTS = [
         "signal, requeue, resume by themselves; exact count, no finished lease counted again",
     ),
     FailureTest("a Slurm node is lost", REQUEUE, "test_the_loss_of_a_node_costs_time_only", "exact count"),
+    FailureTest(
+        "a Slurm node goes down", REQUEUE, "test_a_node_that_goes_down_costs_time_only",
+        "exact count; requeued if it had the scheduler",
+    ),
+    FailureTest(
+        "scancel, scontrol requeue, preemption", REQUEUE, "test_a_job_that_slurm_ends_keeps_its_running_leases",
+        "no running lease lost, exact count",
+    ),
+    FailureTest(
+        "TERM to all processes of a batch script", "tests/cluster/test_slurm_script.py",
+        "test_a_signal_to_all_processes_loses_no_running_lease", "no running lease lost, exact count after resume",
+    ),
 ]  # fmt: skip
 
 

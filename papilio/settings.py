@@ -33,6 +33,9 @@ COMPILE_SECONDS = Variable(
     "PAPILIO_COMPILE_SECONDS", "seconds for compiling kernels while the package is installed; 0 compiles none", "60"
 )
 JOIN_SECONDS = Variable("PAPILIO_JOIN_SECONDS", "seconds to wait for each further worker of a cluster", "60")
+SILENCE_SECONDS = Variable(
+    "PAPILIO_SILENCE_SECONDS", "seconds without a heartbeat after which others do the work of a worker", "10"
+)
 WRAP_UP_SECONDS = Variable(
     "PAPILIO_WRAP_UP_SECONDS", "seconds for running leases to end, and to be recorded, after a signal", "1.5"
 )
@@ -44,7 +47,7 @@ CUPY_CACHE = Variable("CUPY_CACHE_DIR", "the directory of kernels for GPUs", "`~
 VISIBLE_DEVICES = Variable("CUDA_VISIBLE_DEVICES", "the GPUs that a process may use", "all")
 
 VARIABLES = (
-    CACHE, XDG_CACHE, KEEP_MEMORY, MAX_UNPACKED, COMPILE_SECONDS, JOIN_SECONDS, WRAP_UP_SECONDS, TRACEBACK,
-    NUMBA_CACHE, CUPY_CACHE, VISIBLE_DEVICES,
+    CACHE, XDG_CACHE, KEEP_MEMORY, MAX_UNPACKED, COMPILE_SECONDS, JOIN_SECONDS, SILENCE_SECONDS, WRAP_UP_SECONDS,
+    TRACEBACK, NUMBA_CACHE, CUPY_CACHE, VISIBLE_DEVICES,
 )  # fmt: skip
 """All of them, in the order of the documents."""

@@ -5,6 +5,7 @@ Also counts or lists a sample of a job's leases again, in this process and on a 
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 from collections import Counter
@@ -37,6 +38,7 @@ from papilio.kernels.engine import EngineChoice, EngineName, Partial
 from papilio.motifs import EngineOptions
 from papilio.signals import check, finishing, removed_at_end, uninterrupted
 from papilio.storage.answers import read_partial_shard
+from papilio.storage.files import await_paths
 from papilio.storage.labelled import Vectors
 from papilio.storage.listings import ListingShard, count_missing_rows
 from papilio.system_errors import explain
@@ -269,7 +271,7 @@ def _fold_leases(
     results = executor.run(run_lease, scheduler, workers, LEASES_IN_FLIGHT)
     with nullcontext() if session is None else finishing():
         try:
-            for result in results:
+            for result in _with_files(results):
                 if result.start == result.stop:
                     continue
                 started = perf_counter()
@@ -285,6 +287,21 @@ def _fold_leases(
                     break
         finally:
             del results
+
+
+def _with_files(results: Iterable[LeaseResult]) -> Iterator[LeaseResult]:
+    """Yield results once this machine finds their files; others overtake those whose files are late."""
+    late: list[LeaseResult] = []
+    for result in results:
+        waiting, late = [*late, result], []
+        for each in waiting:
+            if all(map(os.path.exists, each.files)):
+                yield each
+            else:
+                late.append(each)
+    for result in late:
+        await_paths(result.files)
+        yield result
 
 
 def _make_result(

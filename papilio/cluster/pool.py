@@ -24,7 +24,7 @@ from papilio.cluster.on_worker import (
     forward_compiling,
     name_process,
 )
-from papilio.cluster.silence import Silences, waiting_named
+from papilio.cluster.silence import Silences, read_seconds, waiting_named
 from papilio.errors import ClusterError, InputError, PapilioError, StoreError
 from papilio.kernels.announce import say_compiling
 from papilio.settings import JOIN_SECONDS
@@ -88,14 +88,7 @@ file system that many nodes share."""
 
 def join_seconds() -> float:
     """Return how long to wait for each further worker; InputError if the environment sets no such time."""
-    text = JOIN_SECONDS.value
-    try:
-        seconds = float(text) if text else JOIN_S
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds < float("inf"):
-        raise InputError(f"{JOIN_SECONDS.name} is {text!r}; set it to a number of seconds")
-    return seconds
+    return read_seconds(JOIN_SECONDS, JOIN_S)
 
 
 UNDERWAY_S = 1.0

@@ -15,9 +15,12 @@ from time import monotonic
 
 from distributed.scheduler import heartbeat_interval
 
+from papilio.errors import InputError
+from papilio.settings import SILENCE_SECONDS, Variable
+
 SILENCE_S = 10.0
 """Time without a heartbeat after which others do the work of a worker. In clusters of up to 10 workers, each sends two
-heartbeats a second."""
+heartbeats a second. ``PAPILIO_SILENCE_SECONDS`` sets another."""
 
 SILENT_BEATS = 10
 """Heartbeats that a worker of a large cluster, where they are seldom, may miss."""
@@ -32,6 +35,18 @@ NONE_HEARD = (
 )
 
 _LOG = logging.getLogger("papilio")
+
+
+def read_seconds(variable: Variable, default: float) -> float:
+    """Return the seconds that an environment variable sets; InputError if it sets something else."""
+    text = variable.value
+    try:
+        seconds = float(text) if text else default
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        raise InputError(f"{variable.name} is {text!r}; set it to a number of seconds")
+    return seconds
 
 
 @contextmanager
@@ -52,6 +67,7 @@ class Silences:
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock, self._looked_at = clock, clock()
+        self._limit_s = read_seconds(SILENCE_SECONDS, SILENCE_S)
         self._silent: set[str] = set()
         self._hears_none = False
         self._heard: dict[str, tuple[float, float]] = {}  # time of the last heartbeat, and the silence seen since
@@ -68,7 +84,7 @@ class Silences:
         for address, last in heard_at.items():
             known, silent_s = before.get(address, (None, 0.0))
             self._heard[address] = last, silent_s + looked_s if known == last else 0.0
-        limit_s = max(SILENCE_S, SILENT_BEATS * heartbeat_interval(len(heard_at)))
+        limit_s = max(self._limit_s, SILENT_BEATS * heartbeat_interval(len(heard_at)))
         silent = {address for address, (_, silent_s) in self._heard.items() if silent_s >= limit_s}
         hears_none = 0 < len(silent) == len(heard_at)
         if hears_none != self._hears_none:

@@ -6,6 +6,7 @@ One-dimensional arrays in scratch files, larger than memory; returning memory to
 from __future__ import annotations
 
 import ctypes
+import logging
 import mmap
 import os
 import secrets
@@ -13,9 +14,10 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 
 import numpy as np
@@ -29,6 +31,8 @@ from papilio.extras import missing_package
 from papilio.signals import removed_at_end, uninterrupted
 from papilio.storage.records import require_size
 from papilio.system_errors import explain, place_of
+
+_LOG = logging.getLogger("papilio")
 
 MANIFEST_NAME = "graph.json"
 """The file that makes a directory a graph store; written last."""
@@ -438,6 +442,30 @@ def release_pages(array: NDArray[Any]) -> None:
     mapped = getattr(array, "_mmap", None)
     if mapped is not None:
         mapped.madvise(mmap.MADV_DONTNEED)
+
+
+LATE_S = 60.0
+"""How long a path that another host has written may be missing here: network file systems keep what they know of a
+directory for up to a minute (``acdirmax`` of NFS)."""
+
+_LATE_POLL_S, _LATE_TOLD_S = 0.02, 5.0
+
+
+def await_paths(paths: Iterable[str], limit_s: float = LATE_S) -> None:
+    """Wait until paths that another host has written exist here too, for at most ``limit_s`` in all.
+
+    The user of a path that is still missing reports that.
+    """
+    began, told = monotonic(), False
+    for path in paths:
+        while not os.path.exists(path) and (waited_s := monotonic() - began) < limit_s:
+            if waited_s >= _LATE_TOLD_S and not told:
+                told = True
+                _LOG.warning(
+                    "papilio: another machine wrote %s, which this one does not find yet; waiting up to %.0f s for it",
+                    path, limit_s,
+                )  # fmt: skip
+            sleep(_LATE_POLL_S)
 
 
 def slices_of(array: NDArray[Any], entries: int = SLICE_ENTRIES) -> Iterator[NDArray[Any]]:

@@ -308,6 +308,11 @@ class LeaseResult:
             return Movement()
         return Movement(self.read_bytes, self.staged_bytes, seconds["load"], seconds["stage"], seconds["read"])
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The paths of its shard and its listing."""
+        return (*(() if self.shard is None else (self.shard.path,)), *(each.path for each in self.listed))
+
     def move_files(self, move: Callable[[str], str]) -> Self:
         """Return the result with the paths of its files replaced."""
         return replace(

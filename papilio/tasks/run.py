@@ -29,6 +29,7 @@ from papilio.kernels.engine import Partial, SharedCut
 from papilio.motifs import EngineOptions
 from papilio.signals import requested
 from papilio.storage.answers import write_partial_shard
+from papilio.storage.files import await_paths
 from papilio.storage.listings import ListingShard, ListingWriter
 from papilio.tasks.job import (
     JobSpec,
@@ -176,6 +177,9 @@ LEAST_TIMED_S = 0.005
 _CUT_WATCH_S = 0.05
 """Interval at which a lease that waits for the lock checks whether it was cut."""
 
+LATE_DIRECTORY_S = 10.0
+"""How long the directory of a run may be missing on a worker; it is also missing when the run has ended."""
+
 _engine_lock = threading.Lock()
 
 _underway: tuple[PreparedGraph, LeaseTask] | None = None
@@ -281,6 +285,8 @@ def run_lease(task: LeaseTask, worker: WorkerInfo) -> LeaseResult:
     seconds = {"read": 0.0, "prepare": 0.0, "run": 0.0}
     began_at, partial, moved = time(), Partial(0, 0, 0), Movement()
     listed: tuple[ListingShard, ...] = ()
+    if task.shard_dir is not None:
+        await_paths([task.shard_dir], LATE_DIRECTORY_S)
     if _await_turn(task.key):
         try:
             began_at = time()

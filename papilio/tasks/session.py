@@ -161,9 +161,7 @@ class JobSession:
 
     def _sweep(self) -> None:
         """Remove files without a record: shards of leases in flight, temporary files, unfinished cuts."""
-        leases = self._history.leases
-        named = {lease.shard.path for lease in leases if lease.shard is not None}
-        named |= {shard.path for lease in leases for shard in lease.listed}
+        named = {path for lease in self._history.leases for path in lease.files}
         for path in [
             *self.root.glob(".*.new-*"),
             *self.root.glob(".papilio-rows-*"),

@@ -15,7 +15,7 @@ import papilio.cluster.existing as existing
 from papilio.kernels.wedge.cpu import ButterflyCpu
 from papilio.tasks import leases as lease_policy
 
-SLOWER = 3
+SLOWER = float(os.environ.get("PAPILIO_TEST_SLOWER", "3"))
 """How often the time of a kernel is slept after it: a job is long enough to be disturbed, its graph small."""
 
 LAG_S = 2.0

@@ -6,8 +6,8 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -105,17 +105,19 @@ class Count:
 class Laboratory:
     """A scheduler, two workers of one thread and a client, each on a host of its own.
 
-    The hosts have the file systems of this machine. They count (p,p)-bicliques in the store ``graph``; what the
-    processes write is in ``folder``.
+    The hosts have the file systems of this machine. They count ``motif``, words of the command line such as
+    ``biclique -p 5 -q 5``, in the store ``graph``; what the processes write is in ``folder``. Workers have some more
+    options of ``dask worker``.
     """
 
-    def __init__(self, folder: Path, graph: Path, p: int) -> None:
+    def __init__(self, folder: Path, graph: Path, motif: Sequence[str], options: Sequence[str] = ()) -> None:
         self.graph = graph
-        self._folder, self._p = folder, p
+        self._folder, self._motif, self._options = folder, motif, options
         self._network = Network(["scheduler", "client", *WORKERS])
         self._stack = ExitStack()
         self._numbers = count(1)
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.environment: dict[str, str] = {}  # of the processes that are started from now on
 
     def __getitem__(self, name: str) -> Host:
         return self._network[name]
@@ -132,6 +134,10 @@ class Laboratory:
 
     def __exit__(self, *error: object) -> None:
         self._stack.close()
+
+    def enter(self, context: AbstractContextManager[Any]) -> None:
+        """Enter a context that is left with the laboratory."""
+        self._stack.enter_context(context)
 
     @property
     def address(self) -> str:
@@ -160,7 +166,7 @@ class Laboratory:
         """Start a worker and its nanny; options of ``dask worker``, and environment variables."""
         self._start(
             name, "-m", "distributed.cli.dask_worker", self.address, "--host", self[name].address, "--nthreads", "1",
-            "--no-dashboard", "--local-directory", str(self._folder / name), *options, **environment,
+            "--no-dashboard", "--local-directory", str(self._folder / name), *self._options, *options, **environment,
         )  # fmt: skip
 
     def stop(self, name: str) -> None:
@@ -193,19 +199,25 @@ class Laboratory:
         job = job or self.new_job()
         log, answer = self._folder / f"messages-{number}", self._folder / f"answer-{number}"
         with log.open("wb") as messages, answer.open("wb") as printed:
-            process = self._python(
-                host, "-m", "papilio", "count", "biclique", str(self.graph), "-p", str(self._p), "-q", str(self._p),
-                "--cluster", self.address, "--engine", "cpu", "--job", str(job), "--json", *options,
+            process = self.papilio(
+                host, "count", *self._motif, str(self.graph), "--cluster", self.address, "--engine", "cpu",
+                "--job", str(job), "--json", *options,
                 stdout=printed, stderr=messages,
             )  # fmt: skip
-        self._stack.callback(_kill, process)
         return Count(process, self[host].view(job), log, answer)
+
+    def papilio(self, host: str, *arguments: str, stdout: Any, stderr: Any) -> subprocess.Popen[bytes]:
+        """Start a command of papilio on a host; it is killed with the laboratory."""
+        process: subprocess.Popen[bytes] = self._python(host, "-m", "papilio", *arguments, stdout=stdout, stderr=stderr)
+        self._stack.callback(_kill, process)
+        return process
 
     def _start(self, name: str, *arguments: str, **environment: str) -> None:
         with self.log(name).open("ab") as log:
             self.processes[name] = self._python(name, *arguments, stdout=log, stderr=log, **environment)
 
     def _python(self, host: str, *arguments: str, stdout: Any, stderr: Any, **environment: str) -> Any:
+        environment = self.environment | environment
         path = ":".join(filter(None, [environment.pop("PYTHONPATH", ""), str(ROOT)]))
         return self[host].start(
             sys.executable, *arguments, environment=environment | {"PYTHONPATH": path}, stdin=subprocess.DEVNULL,
@@ -218,7 +230,9 @@ class Laboratory:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process and its children."""
+    """Kill a process and its children, unless it has ended: another one may have its number."""
+    if process.poll() is not None:
+        return
     with suppress(psutil.NoSuchProcess):
         parent = psutil.Process(process.pid)
         for each in [*parent.children(recursive=True), parent]:

@@ -17,6 +17,7 @@ from time import monotonic
 
 import papilio
 from tests.faults.laboratory import WORKERS, Count, Laboratory, write_dense
+from tests.faults.views import DelayedViews, slow_down
 
 FIRST, SECOND = WORKERS
 
@@ -26,6 +27,7 @@ LOSS, DELAY_S = 0.05, 0.05
 STOP_S = 15.0
 SHORT_S, LONG_S = 5.0, 40.0
 DAY_S = 86400
+LATE_S, ACCESS_S = 2.0, 0.1
 
 DISK_BYTES = 16 << 20
 LITTLE_MEMORY = "200MiB"
@@ -76,9 +78,9 @@ def observe(lab: Laboratory, scenario: Scenario) -> Outcome:
     )
 
 
-def begin(lab: Laboratory, job: Path | None = None) -> Count:
+def begin(lab: Laboratory, job: Path | None = None, *options: str) -> Count:
     """Start a count, and wait until both workers have finished a lease; the fault is to come before the last one."""
-    started = lab.count(job, "client", "--workers", "2")
+    started = lab.count(job, "client", "--workers", "2", *options)
     for name in WORKERS:
         started.wait_for_leases(lab[name].address)
     assert started.process.poll() is None, f"the count ended before the fault: {started.messages()}"
@@ -265,6 +267,32 @@ def shift_clock(lab: Laboratory) -> list[Count]:
     return [begin(lab)]
 
 
+def share_late(lab: Laboratory) -> list[Count]:
+    """Let each worker have a view of the job directory, with what others write there some time later.
+
+    Counts per vertex pass through files there, in both directions.
+    """
+    views = [lab.new_job() for _ in ("client", *WORKERS)]
+    for view in views:
+        view.mkdir()
+    for name, view in zip(WORKERS, views[1:], strict=True):
+        lab[name].cover(views[0], view)
+    lab.enter(DelayedViews(views, LATE_S))
+    return [lab.count(views[0] / "job", "client", "--workers", "2", "--per", "vertex")]
+
+
+def share_slowly(lab: Laboratory) -> list[Count]:
+    """Let every access to the directory of the job take long, for all processes."""
+    folder = lab.new_job()
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(slow_down(folder, ACCESS_S))
+    lab.environment["PYTHONPATH"] = str(folder)
+    for name in WORKERS:
+        lab.stop(name)
+        lab.start_worker(name)
+    return [lab.count(folder / "job", "client", "--workers", "2", "--per", "vertex")]
+
+
 def change_version(lab: Laboratory) -> list[Count]:
     """Let a worker have another version of Papilio."""
     path = Path(papilio.__file__).parent / "version.py"
@@ -311,6 +339,8 @@ SCENARIOS = {
     "two-clients": Scenario("a second client on the same job directory", start_two_clients),
     "full-disk": Scenario("the disk of the job directory full, then resumed with room", fill_disk),
     "clock": Scenario("the clock of a worker a day late", shift_clock),
+    "late-files": Scenario(f"files in the job directory are found {LATE_S:.0f} s late", share_late),
+    "slow-files": Scenario(f"each access to the job directory takes {ACCESS_S * 1e3:.0f} ms", share_slowly),
     "version": Scenario("another version on a worker", change_version, is_rejected=True),
     "store": Scenario("another graph at the path of the store on a worker", change_store, is_rejected=True),
     "memory": Scenario(f"a worker limited to {LITTLE_MEMORY}", limit_memory, is_rejected=True),
