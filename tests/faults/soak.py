@@ -35,8 +35,8 @@ MAX_STARTS = 10
 """Of the command of a question, which is repeated as long as a kill or its consequence ends it."""
 
 _VOLATILE = {
-    "decisions", "job", "leases", "moved", "output", "peak_memory_bytes", "plan_key", "seconds", "work", "workers",
-    "worker_details",
+    "decisions", "files", "job", "leases", "moved", "output", "peak_memory_bytes", "plan_key", "seconds", "work",
+    "workers", "worker_details",
 }  # fmt: skip
 """Fields of an answer that depend on the run."""
 
