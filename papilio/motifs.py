@@ -417,7 +417,7 @@ class BalancedButterfly(Motif):
 class Checkerboard(Motif):
     """Two vertices of each layer, and two edges without a common vertex between them: [[1, 0], [0, 1]].
 
-    Two species and two sites of which each has another one of the species (Stone and Roberts, Oecologia 85, 1990).
+    Two species and two sites; each site has another one of the species (Stone and Roberts, Oecologia 85, 1990).
     """
 
     name: ClassVar[str] = "checkerboard"

@@ -1,4 +1,4 @@
-"""Errors of the operating system in words: what it reports, and what to do about that cause and no other."""
+"""Errors of the operating system in words: the report, and the remedy about that cause and no other."""
 
 from __future__ import annotations
 

@@ -221,7 +221,7 @@ def core(
 
 
 def _induce(source: Graph, graph: BipartiteGraph | UnipartiteGraph, kept: NDArray[np.bool_]) -> Graph:
-    """Return the subgraph of the kept vertices, those of layer V after those of layer U."""
+    """Return the subgraph of the kept vertices; layer V follows layer U."""
     in_u, in_v = (kept, kept) if isinstance(graph, UnipartiteGraph) else (kept[: graph.n_u], kept[graph.n_u :])
     edges = np.flatnonzero(in_u[graph.u] & in_v[graph.v])
     u, v = ((np.cumsum(of) - 1).astype(np.int32)[ends[edges]] for of, ends in ((in_u, graph.u), (in_v, graph.v)))

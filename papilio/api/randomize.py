@@ -43,7 +43,7 @@ def randomize(
     null : {"degrees", "expected-degrees", "edges", "signs"}
         What the random graphs share with the graph, as for :func:`papilio.significance`.
     samples : int
-        Number of random graphs. Each is drawn when it is asked for.
+        Number of random graphs. Each is drawn on first use.
     seed : int
         Seed of the random graphs.
     steps : int, optional
@@ -77,7 +77,7 @@ def randomize(
 
 
 class RandomGraphs(Sequence[Graph]):
-    """Random graphs, drawn when they are asked for.
+    """Random graphs, each drawn on first use.
 
     Attributes
     ----------

@@ -50,7 +50,7 @@ def say(text: str) -> None:
 
 
 def put(value: Any, end: str = "\n") -> None:
-    """Write a value on standard output: as it is, but visible on a terminal."""
+    """Write a value on standard output, unchanged except on a terminal."""
     text = f"{value}{end}"
     click.echo(visible(text) if sys.stdout.isatty() else text, nl=False, color=True)
 

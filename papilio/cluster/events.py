@@ -65,7 +65,7 @@ class RowsKnown:
 
 @dataclass(frozen=True)
 class Noted:
-    """A prediction or a decision, as a line of text for whoever waits."""
+    """A prediction or a decision, as a line of text for the user."""
 
     text: str
 

@@ -10,5 +10,5 @@ import signal
 
 
 def dask_setup(server: object) -> None:
-    """Ignore TERM in this process, and in those that it starts: they inherit it."""
+    """Ignore TERM in this process and in its children, which inherit the setting."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -95,7 +95,7 @@ def time_left(
 
 
 LONG_S = 10.0
-"""A run that is predicted to take longer says so first; without a terminal, a line follows after this time, and after
+"""A longer predicted run is announced first; without a terminal, a line follows after this time, and after
 each pause of twice the length."""
 
 
@@ -222,7 +222,7 @@ class ProgressBar:
     """A listener that shows the progress of a run on standard error; a context manager.
 
     On a terminal it draws a bar, unless it is ``quiet``; ``verbose``, it writes a line for every phase and decision.
-    Otherwise a line after ten seconds, and ever more seldom, says how far the run has come.
+    Otherwise a line after ten seconds, and ever more seldom, shows the progress of the run.
     """
 
     def __init__(self, *, quiet: bool = False, verbose: bool = False) -> None:
@@ -295,7 +295,7 @@ class ProgressBar:
                 self._say(text)
 
     def _foretell(self, plan: CountPlan) -> None:
-        """Say how long the rest of a run is predicted to take, if that is long."""
+        """Announce the predicted time of a run, if that is long."""
         if plan.run_s is None:
             return
         left = plan.run_s.scaled(1 - plan.work_finished / max(plan.predicted_ns, 1))

@@ -75,7 +75,7 @@ class Silences:
     def look(self, heard_at: Mapping[str, float]) -> set[str]:
         """Return the silent workers, given when each was last heard by the clock of the scheduler; warn of new ones.
 
-        If no worker is heard, a warning says how long the run waits, and none is returned as silent: nobody could take
+        If no worker is heard, a warning gives the waiting time, and none is returned as silent: nobody could take
         over, and the scheduler itself may be busy.
         """
         now = self._clock()

@@ -18,7 +18,7 @@ PATIENCE_S, PAUSE_S = 0.5, 2.0
 """Seconds of compiling before it is announced, and seconds without compiling before it is announced again."""
 
 Tell = Callable[[str], None]
-"""Called from any thread with a line for whoever waits."""
+"""Called from any thread with a line for the user."""
 
 
 def in_notebook() -> bool:

@@ -113,7 +113,7 @@ def check_bicliques(graph: BipartiteGraph, p: int, q: int) -> None:
 
     The proof is a complete block, grown from the vertex of either layer with the most neighbours: the next vertex is
     one that shares the most of the neighbours left. A block of a by b vertices puts each of the a in
-    C(a - 1, p - 1) C(b, q) bicliques. Blocks are not searched for if no vertex has neighbours enough to be in so many.
+    C(a - 1, p - 1) C(b, q) bicliques. Blocks are not searched for if no vertex has enough neighbours.
     O(edges of the block's neighbours) for each of at most 256 vertices.
     """
     for layer, one, size, other in (("u", graph, p, q), ("v", graph.swap_layers(), q, p)):

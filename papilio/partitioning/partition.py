@@ -259,7 +259,7 @@ class Partition:
             rows = (row for row in MOTIF_ROWS.values() if row.parted and row.parted.kind == manifest.kind)
             served = " or ".join(row.motif.name for row in rows)
             raise UnsupportedError(
-                f"{self.path} has parts for {served}, not for {motif.title}; create a partition for it"
+                f"{self.path} has parts for {served}, not for {motif.title}; create another partition"
             )
         p, q = parted.least_sizes(motif)
         if p < manifest.least_p or q < manifest.least_q:
@@ -267,7 +267,7 @@ class Partition:
             if motif_row(motif).graph_kind == "unipartite":
                 told = f"cliques of at least {manifest.least_p} vertices", f"{p}"
             raise UnsupportedError(
-                f"{self.path} supports {told[0]}, but {motif.title} needs {told[1]}; create a partition for it"
+                f"{self.path} supports {told[0]}, but {motif.title} needs {told[1]}; create another partition"
             )
         if GRANULARITIES.index(per) > GRANULARITIES.index(manifest.per):
             raise UnsupportedError(

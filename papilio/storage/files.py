@@ -462,7 +462,7 @@ def await_paths(paths: Iterable[str], limit_s: float = LATE_S) -> None:
             if waited_s >= _LATE_TOLD_S and not told:
                 told = True
                 _LOG.warning(
-                    "papilio: another machine wrote %s, which this one does not find yet; waiting up to %.0f s for it",
+                    "papilio: another machine wrote %s, which this one does not find yet; waiting up to %.0f s",
                     path, limit_s,
                 )  # fmt: skip
             sleep(_LATE_POLL_S)

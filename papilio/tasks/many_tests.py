@@ -1,4 +1,4 @@
-"""Many p-values at once, and what so many random graphs know about a single one.
+"""Many p-values at once, and the precision of a single one.
 
 Corrections for m tests with the sorted p-values p(1) <= ... <= p(m):
 
@@ -51,7 +51,7 @@ def correct(p_values: Floats) -> Corrected:
 
 
 def _at_least(successes: int, n: int, chance: float) -> float:
-    """Return the probability of so many successes of n, or more."""
+    """Return the probability of ``successes`` of n, or more."""
     if successes <= 0 or chance >= 1.0:
         return 1.0
     if chance <= 0.0:

@@ -332,7 +332,7 @@ class ListingResult(CountResult):
     def to_networkx(self) -> Any:
         """Return the pairs of a projection as a NetworkX graph, as :meth:`papilio.ProjectedRows.to_networkx`.
 
-        Raises InputError for other motifs; for the rest as :meth:`to_arrow`.
+        Raises InputError for other motifs; otherwise as :meth:`to_arrow`.
         """
         if not self._has_numbers:
             raise InputError(f"rows of {self.motif.title} are no edges: to_networkx is for projections")

@@ -1,4 +1,4 @@
-"""One question about many graphs, each compared with random graphs of its own."""
+"""One question about many graphs, each compared with its random graphs."""
 
 from __future__ import annotations
 

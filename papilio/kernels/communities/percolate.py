@@ -86,7 +86,7 @@ class Percolated:
 
 
 def joining_bytes(n_motifs: int, n_members: int, threads: int) -> int:
-    """Return the memory for motifs with so many vertices in all, and to join them.
+    """Return the memory for motifs with ``n_members`` vertices in all, and to join them.
 
     Of each vertex its row, and the rows of lists of prefixes, or twice as much when the members of communities are
     gathered. Of each motif offsets, the table of hashes, union-finds, nodes and their orders.
@@ -154,7 +154,7 @@ class _Joiner:
         self._above, self._sizes = np.arange(n_motifs, dtype=np.int32), np.ones(n_motifs, np.int32)
 
     def join(self, motifs: Members, shared: tuple[int, int], report: Report) -> Members:
-        """Join all of these motifs that share so many vertices of each layer, and return the root of each."""
+        """Join all of these motifs that share ``shared`` vertices of each layer; return the root of each."""
         first, second = (each.side._replace(shared=n) for each, n in zip(self._ranked, shared, strict=True))
         table = np.full(1 << (2 * motifs.size).bit_length(), -1, np.int32)
         self._run(motifs, lambda state, begin, end: join_windows(first, second, motifs, begin, end, state, table))

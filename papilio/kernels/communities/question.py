@@ -1,4 +1,4 @@
-"""The communities that are asked for: which maximal motifs are joined, and which of them are adjacent."""
+"""The question about communities: which maximal motifs are joined, and which of them are adjacent."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Percolation:
         return MaximalBiclique(*self._sides)
 
     def levels(self, largest: int) -> list[Level]:
-        """Return the sizes of communities, where the largest maximal clique has so many vertices."""
+        """Return the sizes of communities, where the largest maximal clique has ``largest`` vertices."""
         if isinstance(self.motif, Clique):
             k, most = self.motif.k, min(largest, self.motif.max_k or largest)
             return [Level(k, (k - 1, 0)) for k in ([k] if k else range(most, LEAST_K - 1, -1))]

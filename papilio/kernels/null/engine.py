@@ -43,7 +43,7 @@ MOST_NOTED = 10**9
 
 
 class OnFirstCall(Generic[Value]):
-    """A value that is computed when it is first asked for, by one thread."""
+    """A value that one thread computes on first use."""
 
     def __init__(self, compute: Callable[[], Value]) -> None:
         self._compute, self._lock, self._values = compute, Lock(), list[Value]()

@@ -21,7 +21,7 @@ from papilio.kernels.null.small import SmallSamples
 from papilio.kernels.threads import ChunkRunner
 
 PILOT_CHAINS = 16
-"""With so many, a count that is 0.6 standard deviations from its level stands out."""
+"""With 16 chains, a count that is 0.6 standard deviations from its level stands out."""
 
 PILOT_SEED = 0x70A9
 """Of the chains of every pilot: the steps depend on the graph and the motif alone."""
@@ -56,7 +56,7 @@ def run_pilot(
     Parameters
     ----------
     randomizer : ChainRandomizer
-        Its model says how many steps a sample has; its ``trades_per_step`` are doubled.
+        Its model gives the steps of a sample; its ``trades_per_step`` are doubled.
     count : callable
         The count in a graph.
     given : int

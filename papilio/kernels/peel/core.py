@@ -92,7 +92,7 @@ def index_core(graph: BipartiteGraph | UnipartiteGraph, memory_bytes: int | None
 
 
 def peel_core(rows: CoreRows, fixed: Fixed = NONE_FIXED, report: Report = ignore_report) -> Peeled:
-    """Return the core number of every vertex, those of layer V after those of layer U."""
+    """Return the core number of every vertex; layer V follows layer U."""
     began = perf_counter()
     numbers, rounds = peel_by_degree(rows.indptr, rows.ids, np.diff(rows.indptr), fixed, False, report)
     seconds = {"coarse": 0.0, "fine": perf_counter() - began}

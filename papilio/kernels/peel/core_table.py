@@ -58,7 +58,7 @@ class Levels(NamedTuple):
 
 @compiled
 def _count_levels(u: Ids32, v: Ids32, first_v: int, numbers: Ids32, counts: Ints) -> None:
-    """Add the vertices of both layers and the edges by number, that of an edge being the lower one of its ends."""
+    """Add the vertices of both layers and the edges by number; an edge has the lower number of its ends."""
     for x in range(numbers.size):
         counts[0 if x < first_v else 1, numbers[x]] += 1
     for edge in range(u.size):
@@ -130,7 +130,7 @@ def _by_level(found: Levels) -> Ints:
 
 
 def _by_pair(found: dict[tuple[Layer, int], Levels], most: int) -> Ints:
-    """Return the cores that differ from those of the next alpha and of the next beta, by alpha, then beta.
+    """Return the cores that differ from the cores of the next alpha and beta, by alpha, then beta.
 
     ``found`` has the cores of every alpha and of every beta up to ``most``; larger ones do not occur together.
     """

@@ -18,7 +18,7 @@ MOST_LISTED = 1 << 22
 
 
 class CommonNeighbours:
-    """The neighbours of a layer of a graph, O(n_edges) in memory; finds those that pairs of this layer share."""
+    """The neighbours of a layer of a graph, O(n_edges) in memory; finds the shared ones of pairs of this layer."""
 
     def __init__(self, graph: BipartiteGraph, layer: PairSide) -> None:
         rows = graph if layer == "u" else graph.swap_layers()

@@ -6,7 +6,7 @@ positive is hypergeometric, with the mean a b / c, and c - a - b + 2 X are conco
 table of the signs (Statistical Methods for Research Workers, 5th ed., 1934). The p-value is the tail on the side of the
 number found: as many concordant or more, or as many discordant or more. At the mean it is 1.
 
-Rows and counters are those of the census: four for each vertex, by both signs at a common neighbour.
+The census has the same rows and counters: four for each vertex, by both signs at a common neighbour.
 """
 
 from __future__ import annotations
