@@ -10,7 +10,7 @@ project = "Papilio"
 author = "the Papilio developers"
 release = version = __version__
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode", "sphinx_copybutton"]
 if "READTHEDOCS" in os.environ:  # links to other libraries need their sites, which a build elsewhere does not
     extensions.append("sphinx.ext.intersphinx")
 intersphinx_mapping = {
@@ -43,3 +43,5 @@ autodoc_typehints = "none"
 napoleon_google_docstring = False
 napoleon_use_rtype = False
 napoleon_use_ivar = True
+
+copybutton_prompt_text = "$ "
