@@ -28,7 +28,7 @@ def test_a_late_file_is_awaited_and_named(
     timer.join()
     assert late.exists()
     assert [record.getMessage() for record in caplog.records] == [
-        f"papilio: another machine wrote {late}, which this one does not find yet; waiting up to 60 s for it"
+        f"papilio: another machine wrote {late}, which this one does not find yet; waiting up to 60 s"
     ]
 
 

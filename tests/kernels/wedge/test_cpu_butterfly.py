@@ -76,6 +76,12 @@ def test_chunks_tile_the_items_with_even_costs() -> None:
         assert all(start < stop for start, stop in cuts)
         share = int(costs.sum()) / (4 * chunks.CHUNKS_PER_THREAD)
         assert all(costs[start : stop - 1].sum() <= share for start, stop in cuts)
+    for threads in (2, 16, 64):
+        costs = np.full(10_000, 1000, np.int64)  # ten times what is worth a second thread
+        least = chunks.SERIAL_COST * threads // chunks.THREADS_PER_SERIAL_COST
+        found = len(chunks.cut_by_cost(costs, threads))
+        assert threads <= found <= max(threads, costs.sum() // least)
+        assert len(chunks.cut_by_cost(costs, threads, n_slices=9)) >= 9 * threads, "a slice has a chunk for each thread"
     assert chunks.cut_by_cost(np.zeros(0, np.int64), threads=4) == []
     assert chunks.cut_by_cost(np.zeros(3, np.int64), threads=4) == [(0, 3)]
 
