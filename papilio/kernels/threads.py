@@ -42,7 +42,7 @@ THREADS_PER_SERIAL_COST = 16
 """A chunk costs at least the serial cost times the threads over this: it begins with 0.1 ms under the interpreter lock,
 for which the others wait. A host of 16 processors, 16 threads, runs in ms, with 32 chunks for each thread and now:
 movielens-100k, butterflies, 91 and 11; movielens-1m 127 and 69; facebook_combined, 5-cliques, 172 and 40; ca-AstroPh,
-maximal cliques, 167 and 63; marvel, maximal bicliques, 199 and 61. With two threads nothing changes."""
+maximal cliques, 167 and 63; marvel, maximal bicliques, 199 and 61. With two threads they take as long as before."""
 
 MOST_CHUNKS = 1 << 12
 """Maximum chunks that a run gets for its cost alone, so that even a long run ends soon after a cut."""
@@ -75,8 +75,8 @@ def cut_by_cost(
 
     Costs are not negative, and their sum is below 2^63. Each of ``n_slices`` slices of a run gets at least one chunk
     per thread; as costs may be far from the truth, there are up to MOST_CHUNKS chunks of ``serial_cost`` each. Below a
-    total of ``serial_cost`` (by default, :data:`SERIAL_COST`) there is one interval. Further chunks cost no less than
-    :data:`THREADS_PER_SERIAL_COST` says.
+    total of ``serial_cost`` (by default, :data:`SERIAL_COST`) there is one interval. More chunks than that are
+    made only if they cost enough, see :data:`THREADS_PER_SERIAL_COST`.
     """
     if costs.size == 0:
         return []

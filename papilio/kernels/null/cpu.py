@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from papilio.arguments import plural
 from papilio.errors import UnsupportedError
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.exact import mix
@@ -87,6 +88,11 @@ class ChainRandomizer(Randomizer):
     def __init__(self, graph: Graph, model: NullModel) -> None:
         super().__init__(graph, model)
         self.trades_per_step = count_trades(graph)
+
+    @property
+    def steps_in_words(self) -> str:
+        """The steps of a sample and the trades of a step, as a plan shows them."""
+        return f"{plural(self.model.steps, 'step')} of {plural(self.trades_per_step, 'global trade')}"
 
     def sample(self, seed: int, index: int) -> Graph:
         return next(self.chain(seed, index, (self.model.steps,)))

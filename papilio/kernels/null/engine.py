@@ -22,7 +22,6 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from papilio.arguments import plural
 from papilio.graph import BipartiteGraph, UnipartiteGraph
 from papilio.kernels.announce import silent_runs
 from papilio.kernels.device.protocol import Device
@@ -126,8 +125,7 @@ class SampleEngine(Engine):
         if isinstance(randomizer, ChainRandomizer):
             notes, why = self._choose_trades(randomizer, given, motif, small)
             trades = randomizer.trades_per_step
-            steps = f"{plural(ensemble.steps, 'step')} of {plural(trades, 'global trade')}"
-            decisions += ((steps, why),)
+            decisions += ((randomizer.steps_in_words, why),)
         draw_cost = (1 + ensemble.steps * trades) * graph.n_edges
         costs = np.full(ensemble.n_items, 1 + count_cost + draw_cost, np.int64)
         costs[: ensemble.chains] = 1 + len(ensemble.stops) * count_cost + 2 * draw_cost

@@ -129,7 +129,7 @@ class SampledProjectionCpu(CpuEngine):
         if randomizer.has_one_realisation():
             return "one realisation", "the degrees allow no other graph: all p-values are 1"
         if samples is None or samples < LEAST_SAMPLES:
-            return self._steps_of(randomizer), f"no pilot looks whether they are enough below {LEAST_SAMPLES} samples"
+            return randomizer.steps_in_words, f"no pilot looks whether they are enough below {LEAST_SAMPLES} samples"
         engine, motif = ButterflyCpu(1), Butterfly()
 
         def count(graph: Any) -> int:
@@ -138,13 +138,8 @@ class SampledProjectionCpu(CpuEngine):
 
         with silent_runs():
             found = run_pilot(randomizer, count, count(randomizer.graph), np, small, self.threads)
-        return self._steps_of(
-            randomizer
-        ), f"{PILOT_CHAINS} chains predict a bias of the butterflies of {found.bias:.2g} std"
-
-    @staticmethod
-    def _steps_of(randomizer: RowTrades) -> str:
-        return f"{plural(randomizer.model.steps, 'step')} of {plural(randomizer.trades_per_step, 'global trade')}"
+        why = f"{PILOT_CHAINS} chains predict a bias of the butterflies of {found.bias:.2g} std"
+        return randomizer.steps_in_words, why
 
     def prober(self, prepared: PreparedSampled) -> Prober:
         return TimedProber(prepared.costs, lambda: self._time(prepared))
